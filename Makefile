@@ -1,0 +1,39 @@
+# Everything a newcomer needs: `make demo` and `make test` do their own set-up.
+PY := .venv/bin/python
+AUSTRALIS := .venv/bin/australis
+
+.PHONY: demo demo-cluster test check lint unit setup bench crash clean help
+
+help: ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: .venv/ready ## virtual environment, pinned dependencies, Java
+
+.venv/ready: requirements.txt requirements-dev.txt pyproject.toml scripts/setup.sh
+	@bash scripts/setup.sh
+
+demo: setup ## the network-monitoring query on Spark, about a minute
+	@$(PY) -m examples.demo
+
+demo-cluster: setup ## the same on a standalone Spark cluster with two workers
+	@$(PY) -m examples.demo_cluster
+
+test: setup lint ## all tests, under 15 minutes on 2 cores
+	@$(PY) -m pytest
+
+lint: setup ## ruff and mypy
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+unit: setup ## the tests that need no Spark, seconds
+	@$(PY) -m pytest --ignore=tests/spark --ignore=tests/end_to_end
+
+crash: setup ## kill -9 at random moments, a hundred times
+	@AUSTRALIS_CRASHES=100 $(PY) -m pytest tests/end_to_end/test_crash.py --timeout=7200
+
+bench: setup ## Australis beside bare Structured Streaming
+	@$(AUSTRALIS) bench engine
+
+clean: ## remove what was built and run
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .australis examples/out

@@ -1,0 +1,1 @@
+"""Benchmarks: Australis beside what people run today, as ratios in one run."""

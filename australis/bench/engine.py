@@ -1,0 +1,331 @@
+"""`australis bench engine`: the engine against bare Structured Streaming.
+
+*Throughput*: both sides run the same windowed count and approximate distinct per
+source over the same stored Arrow rows, alternately, in one Spark session. Ours
+reads them from a stable log and writes its results to one; the baseline reads
+Arrow files and throws its results away. A third figure has our source proxy read
+and log the rows while the query runs.
+
+*Delay*: at a fixed rate, from the end of a window to the moment the client holds
+its results; the baseline's median micro-batch at the same rate is the yardstick.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from australis.bench import bare
+from australis.bench.memory import PeakMemory
+from australis.diagram.build import DiagramBuilder, Stream
+from australis.diagram.model import Diagram
+from australis.live.files import FileDisk
+from australis.live.run import Running
+from australis.live.state import StateDirectory
+from australis.spark.session import SparkSession, open_session, tasks
+from australis.streams.log import StableLog
+from australis.streams.schema import parse_schema
+from australis.streams.source import SourceStream
+
+SOURCES = 1_000
+EVENT_RATE = 10_000
+"""Rows per second of event time in the stored data."""
+FILE_ROWS = 62_500
+ROWS_PER_BATCH = 1_000_000
+DELAY_RATE = 3_000
+WINDOW = "10 s"
+DELAY_WINDOW = "1 s"
+START_US = 1_760_000_000_000_000
+SCHEMA = parse_schema("src string, port int")
+
+Say = Callable[[str], None]
+
+
+def measure(
+    rows: int, rounds: int, seconds: int, scratch: Path | None = None, say: Say = print
+) -> dict[str, Any]:
+    """All parts; the result as `--json` prints it."""
+    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
+    spark = open_session("local[*]", "australis bench", log=root / "spark.log")
+    try:
+        say(f"storing {rows:,} rows")
+        _store(rows, root)
+        with PeakMemory() as memory:
+            throughput = _throughput(spark, root, rows, rounds, say)
+            delays = _delay(spark, root, seconds, say)
+    finally:
+        spark.stop()
+        shutil.rmtree(root, ignore_errors=True)
+    return _result(throughput, delays, memory.peak, rows, rounds)
+
+
+def _result(
+    throughput: dict[str, list[float]],
+    delays: dict[str, float],
+    memory: dict[str, float],
+    rows: int,
+    rounds: int,
+) -> dict[str, Any]:
+    best = {side: statistics.median(rates) for side, rates in throughput.items()}
+    bound_ms = 500 + 1.5 * delays["bare_batch_ms"]
+    ratios = {
+        "throughput": best["australis"] / best["bare"],
+        "throughput_with_source_logging": best["australis_logging"] / best["bare"],
+        "delay": delays["delay_ms"] / bound_ms,
+    }
+    targets: list[dict[str, Any]] = [
+        {"name": "throughput", "min": 0.8, "value": ratios["throughput"]},
+        {"name": "delay_ms", "max": bound_ms, "value": delays["delay_ms"]},
+        {"name": "python_mb", "max": 600, "value": memory["python_mb"]},
+    ]
+    for target in targets:
+        low, high = target.get("min", -np.inf), target.get("max", np.inf)
+        target["ok"] = bool(low <= target["value"] <= high)
+    return {
+        "bench": "engine",
+        "rows": rows,
+        "rounds": rounds,
+        "ours": {
+            "rows_per_s": best["australis"],
+            "rows_per_s_with_source_logging": best["australis_logging"],
+            "all_rows_per_s": throughput["australis"],
+            **{k: v for k, v in delays.items() if not k.startswith("bare")},
+            **memory,
+        },
+        "baseline": {
+            "rows_per_s": best["bare"],
+            "all_rows_per_s": throughput["bare"],
+            "batch_ms": delays["bare_batch_ms"],
+        },
+        "ratios": ratios,
+        "targets": targets,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for people."""
+    ours, theirs, ratios = result["ours"], result["baseline"], result["ratios"]
+    lines = [
+        f"windowed count and approximate distinct per source, {result['rows']:,} rows,"
+        f" median of {result['rounds']}",
+        f"  {'':34}{'Australis':>12}{'bare Spark':>12}{'ratio':>8}",
+        f"  {'throughput, rows/s':34}{ours['rows_per_s']:>12,.0f}{theirs['rows_per_s']:>12,.0f}"
+        f"{ratios['throughput']:>8.2f}",
+        f"  {'  and the source logged meanwhile':34}"
+        f"{ours['rows_per_s_with_source_logging']:>12,.0f}{'':>12}"
+        f"{ratios['throughput_with_source_logging']:>8.2f}",
+        f"at {DELAY_RATE:,} tuples/s",
+        f"  {'median delay, window end to client':34}{ours['delay_ms']:>9,.0f} ms",
+        f"  {'median micro-batch':34}{ours['batch_ms']:>9,.0f} ms{theirs['batch_ms']:>9,.0f} ms",
+        f"peak memory: Python {ours['python_mb']:,.0f} MB, JVM {ours['jvm_mb']:,.0f} MB"
+        " (both sides' processes)",
+    ]
+    for target in result["targets"]:
+        bound = f">= {target['min']}" if "min" in target else f"<= {target['max']:,.0f}"
+        verdict = "ok" if target["ok"] else "MISSED"
+        lines.append(f"  target {target['name']} {bound}: {target['value']:,.2f} {verdict}")
+    return "\n".join(lines)
+
+
+# --- throughput ----------------------------------------------------------------
+
+
+def _store(rows: int, root: Path) -> None:
+    """The same rows three times: Arrow files, a stable log, and Parquet for the proxy."""
+    files, log_dir = root / "files", root / "stored" / "logs" / "connections"
+    for directory in (files, log_dir):
+        directory.mkdir(parents=True)
+    diagram = _diagram(root / "rows.parquet")
+    log = StableLog(FileDisk(log_dir), SCHEMA, diagram.buckets)
+    stream = SourceStream(SCHEMA, diagram.buckets)
+    names = ["time", "src", "port"]
+    writer = None
+    for i, first in enumerate(range(0, rows, FILE_ROWS)):
+        at = np.arange(first, min(rows, first + FILE_ROWS))
+        stimes = pa.array(START_US + at * 1_000_000 // EVENT_RATE).cast(pa.timestamp("us", "UTC"))
+        columns = [stimes, *bare.connection_columns(at, SOURCES)]
+        batch = pa.RecordBatch.from_arrays(columns, names=names)
+        with (
+            pa.OSFile(str(files / f"{i:05d}.arrow"), "wb") as out,
+            pa.ipc.new_file(out, batch.schema) as file,
+        ):
+            file.write_batch(batch)
+        writer = writer or pq.ParquetWriter(root / "rows.parquet", batch.schema)
+        writer.write_batch(batch)
+        stream.offer(pa.RecordBatch.from_arrays(columns, schema=stream.row_schema))
+        step = stream.close(stream.due_boundary())
+        if step is not None:
+            log.append(step.buckets, step.boundary_us)
+    assert writer is not None
+    writer.close()
+    step = stream.end()
+    assert step is not None
+    log.append(step.buckets, step.boundary_us)
+
+
+def _diagram(parquet: Path) -> Diagram:
+    d = DiagramBuilder("bench-engine")
+    connections = d.source(
+        "connections",
+        parquet=str(parquet),
+        schema="time timestamp, src string, port int",
+        time="time",
+    )
+    _query(d, connections, WINDOW)
+    return d.done()
+
+
+def _query(d: DiagramBuilder, stream: Stream, window: str) -> Stream:
+    return d.aggregate(
+        "per_source",
+        stream,
+        window=window,
+        by=["src"],
+        compute={"n": "count(*)", "ports": "approx_count_distinct(port)"},
+    )
+
+
+def _stored_diagram() -> Diagram:
+    d = DiagramBuilder("bench-engine")
+    connections = d.source("connections", push=True, schema=str(SCHEMA))
+    _query(d, connections, WINDOW)
+    return d.done()
+
+
+def _throughput(
+    spark: SparkSession, root: Path, rows: int, rounds: int, say: Say
+) -> dict[str, list[float]]:
+    rates: dict[str, list[float]] = {"bare": [], "australis": [], "australis_logging": []}
+    for number in range(rounds + 1):
+        for side, run in (
+            ("bare", _bare_round),
+            ("australis", _stored_round),
+            ("australis_logging", _logging_round),
+        ):
+            seconds = run(spark, root, number)
+            if number == 0:
+                say(f"warm-up, {side}: {rows / seconds:,.0f} rows/s")
+                continue
+            rates[side].append(rows / seconds)
+            say(f"round {number}, {side}: {rows / seconds:,.0f} rows/s")
+    return rates
+
+
+def _bare_round(spark: SparkSession, root: Path, number: int) -> float:
+    files = len(list((root / "files").glob("*.arrow")))
+    options = {
+        "path": str(root / "files"),
+        "files_per_batch": str(ROWS_PER_BATCH // FILE_ROWS),
+        "tasks": str(tasks(spark)),
+    }
+    began = time.monotonic()
+    query = bare.start(spark, "bare-files", options, WINDOW, root / f"bare-{number}")
+    while True:
+        progress = query.lastProgress
+        end = progress["sources"][0]["endOffset"] if progress else None
+        if isinstance(end, dict) and end["files"] >= files:
+            break
+        failure = query.exception()
+        if failure is not None:
+            raise RuntimeError(str(failure))
+        time.sleep(0.02)
+    seconds = time.monotonic() - began
+    query.stop()
+    return seconds
+
+
+def _stored_round(spark: SparkSession, root: Path, number: int) -> float:
+    state = root / f"stored-{number}"
+    shutil.copytree(root / "stored", state)
+    return _run_to_end(spark, _stored_diagram(), state)
+
+
+def _logging_round(spark: SparkSession, root: Path, number: int) -> float:
+    return _run_to_end(spark, _diagram(root / "rows.parquet"), root / f"logging-{number}")
+
+
+def _run_to_end(spark: SparkSession, diagram: Diagram, state: Path) -> float:
+    with Running(diagram, state, spark=spark, rows_per_batch=ROWS_PER_BATCH) as running:
+        running.start()
+        running.wait(every_s=0.02)
+        seconds = time.monotonic() - running.lanes_started_at
+    shutil.rmtree(state)
+    return seconds
+
+
+# --- delay -----------------------------------------------------------------------
+
+
+def _delay(spark: SparkSession, root: Path, seconds: int, say: Say) -> dict[str, float]:
+    say(f"delay at {DELAY_RATE:,} tuples/s, {seconds} s each")
+    bare_ms = _bare_delay(spark, root, seconds)
+    say(f"bare Spark: median micro-batch {bare_ms:,.0f} ms")
+    delay_ms, batch_ms = _our_delay(spark, root, seconds)
+    say(f"Australis: median micro-batch {batch_ms:,.0f} ms, median delay {delay_ms:,.0f} ms")
+    return {"delay_ms": delay_ms, "batch_ms": batch_ms, "bare_batch_ms": bare_ms}
+
+
+def _median_batch_ms(progress: list[Any], since: float) -> float:
+    recent = [p["durationMs"]["triggerExecution"] for p in progress if p["numInputRows"]]
+    return statistics.median(recent[int(len(recent) * since) :])
+
+
+def _bare_delay(spark: SparkSession, root: Path, seconds: int) -> float:
+    options = {
+        "rate": str(DELAY_RATE),
+        "sources": str(SOURCES),
+        "start_us": str(int(time.time() * 1e6)),
+    }
+    query = bare.start(spark, "bare-paced", options, DELAY_WINDOW, root / "bare-paced")
+    time.sleep(seconds)
+    progress = query.recentProgress
+    query.stop()
+    return _median_batch_ms(progress, 0.3)
+
+
+def _our_delay(spark: SparkSession, root: Path, seconds: int) -> tuple[float, float]:
+    seen: list[tuple[float, pa.RecordBatch]] = []
+    d = DiagramBuilder("bench-delay")
+    connections = d.source("connections", push=True, schema=str(SCHEMA))
+    per_source = _query(d, connections, DELAY_WINDOW)
+    d.sink(
+        "client",
+        per_source,
+        callback=lambda batch: seen.append((time.time() * 1e6, batch)),
+    )
+    running = Running(d.done(), StateDirectory(root / "paced").root, spark=spark)
+    with running:
+        running.start()
+        stop = threading.Event()
+        feeder = threading.Thread(target=_feed, args=(running, stop), daemon=True)
+        feeder.start()
+        time.sleep(seconds)
+        running.check()
+        progress = running.lanes["per_source"].query.recentProgress
+        stop.set()
+        feeder.join()
+    settled = [
+        received - (batch.column("_stime")[0].value + 1)
+        for received, batch in seen[int(len(seen) * 0.3) :]
+    ]
+    return statistics.median(settled) / 1000, _median_batch_ms(progress, 0.3)
+
+
+def _feed(running: Running, stop: threading.Event) -> None:
+    tick_s = 0.02
+    began, sent = time.monotonic(), 0
+    while not stop.wait(tick_s):
+        due = int((time.monotonic() - began) * DELAY_RATE)
+        columns = bare.connection_columns(np.arange(sent, due), SOURCES)
+        running.push("connections", pa.RecordBatch.from_arrays(columns, names=["src", "port"]))
+        sent = due

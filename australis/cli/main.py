@@ -1,0 +1,60 @@
+"""`australis`: check, draw, convert, run and measure diagrams.
+
+Exit codes: 0 done and all ok, 1 a target was missed or the run had to stop, 2 the
+user's input is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from australis import __version__
+from australis.cli.bench import bench
+from australis.cli.diagrams import check, convert, draw
+from australis.cli.run import run
+from australis.kernel.errors import Stopped, UserError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="australis")
+def cli() -> None:
+    """Federated, fault-tolerant stream processing on Apache Spark.
+
+    A diagram is a .yaml file, or a .py file that defines `diagram`. Begin with
+    examples/network_monitoring.yaml: check it, draw it, run it, change it.
+    """
+
+
+for command in (check, draw, convert, run, bench):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; mistakes are told in one sentence."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except UserError as error:
+        code = _tell(str(error), 2)
+    except Stopped as error:
+        code = _tell(f"stopped: {error}", 1)
+    except click.UsageError as error:
+        hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        code = _tell(error.format_message() + hint, 2)
+    except click.ClickException as error:
+        code = _tell(error.format_message(), 2)
+    except (click.Abort, KeyboardInterrupt):
+        code = _tell("interrupted", 130)
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(sentence: str, code: int) -> int:
+    click.echo(f"australis: {sentence}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""The mistakes in a diagram that need no Spark to be found."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from australis.diagram.determinism import refused
+from australis.diagram.model import Diagram, Operator, Part
+from australis.kernel.errors import UserError
+
+
+def check(diagram: Diagram) -> None:
+    """Raise a `UserError` for the first mistake."""
+    if not diagram.name or not all(c.isalnum() or c in "-_" for c in diagram.name):
+        raise UserError(
+            "is not a name for a diagram: use letters, digits, _ and -",
+            name=diagram.name,
+            place=diagram.place,
+        )
+    try:
+        _ = diagram.buckets
+    except UserError as error:
+        raise error.at(diagram.place, "bucket") from None
+    _unique_names(diagram)
+    _known_streams(diagram)
+    _no_cycle(diagram)
+    for operator in diagram.operators:
+        _deterministic(operator)
+    _cut_by_hand(diagram)
+
+
+def _wrong(part: Part, sentence: str) -> UserError:
+    return UserError(sentence, name=part.name, place=part.place)
+
+
+def _unique_names(diagram: Diagram) -> None:
+    seen: dict[str, str] = {}
+    produced = [(s, s.name, "a source") for s in diagram.sources]
+    produced += [(o, stream, "an operator") for o in diagram.operators for stream in o.outputs]  # type: ignore[misc]
+    for part, stream, what in produced:
+        if stream.lower() in seen:
+            raise _wrong(part, f"has a name that is taken: {seen[stream.lower()]} has it already")
+        seen[stream.lower()] = what
+    sinks: set[str] = set()
+    for sink in diagram.sinks:
+        if sink.name in sinks:
+            raise _wrong(sink, "has a name that is taken: a sink has it already")
+        sinks.add(sink.name)
+
+
+def _known_streams(diagram: Diagram) -> None:
+    for operator in diagram.operators:
+        for stream in operator.inputs:
+            if stream not in diagram.producers:
+                raise _wrong(
+                    operator, f"reads the unknown stream '{stream}'{_hint(stream, diagram)}"
+                )
+    for sink in diagram.sinks:
+        if sink.stream not in diagram.producers:
+            raise _wrong(
+                sink, f"reads the unknown stream '{sink.stream}'{_hint(sink.stream, diagram)}"
+            )
+    for stream in diagram.outputs:
+        if stream not in diagram.producers:
+            raise UserError(
+                f"is named as an output but is unknown{_hint(stream, diagram)}",
+                name=stream,
+                place=diagram.place,
+            )
+
+
+def _hint(stream: str, diagram: Diagram) -> str:
+    close = nearest(stream, diagram.producers)
+    return f" (did you mean '{close}'?)" if close else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return found[0] if found else None
+
+
+def _no_cycle(diagram: Diagram) -> None:
+    state: dict[str, int] = {}
+
+    def visit(operator: Operator, path: tuple[str, ...]) -> None:
+        if state.get(operator.name) == 2:
+            return
+        if operator.name in path:
+            loop = " -> ".join([*path[path.index(operator.name) :], operator.name])
+            raise _wrong(operator, f"is part of a cycle: {loop}")
+        for stream in operator.inputs:
+            producer = diagram.producers[stream]
+            if isinstance(producer, Operator):
+                visit(producer, (*path, operator.name))
+        state[operator.name] = 2
+
+    for operator in diagram.operators:
+        visit(operator, ())
+
+
+def _deterministic(operator: Operator) -> None:
+    for expression in operator.expressions():
+        found = refused(expression)
+        if found:
+            raise _wrong(
+                operator,
+                f"uses {found[0]}: {found[1]}, so two replicas would compute different results",
+            )
+
+
+def _cut_by_hand(diagram: Diagram) -> None:
+    if isinstance(diagram.cut, str):
+        if diagram.cut not in ("none", "fan-out"):
+            raise UserError(
+                f"should be 'none', 'fan-out', or names with operators, not {diagram.cut!r}",
+                name="fragments",
+                place=diagram.place,
+            )
+        return
+    names = {operator.name for operator in diagram.operators}
+    seen: dict[str, str] = {}
+    for fragment, members in diagram.cut:
+        for name in members:
+            if name not in names:
+                close = nearest(name, names)
+                hint = f" (did you mean '{close}'?)" if close else ""
+                raise UserError(
+                    f"names an unknown operator '{name}'{hint}",
+                    name=fragment,
+                    place=diagram.place,
+                )
+            if name in seen:
+                raise UserError(
+                    f"holds '{name}', which is in '{seen[name]}' already",
+                    name=fragment,
+                    place=diagram.place,
+                )
+            seen[name] = fragment
+    for operator in diagram.operators:
+        if operator.name not in seen:
+            raise _wrong(operator, "is in no fragment, though fragments are given by hand")

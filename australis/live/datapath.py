@@ -1,0 +1,243 @@
+"""The DataPath: the logs of all streams, and what the lanes ask of them.
+
+It holds a stable log for each logged stream and, for each lane, the pure halves
+of SUnion and SOutput. It only moves data: which bucket may be read and which
+rows may be appended is decided in `streams`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from australis.kernel.errors import Stopped
+from australis.spark.checkpoint import batch_offsets
+from australis.streams.buckets import END_OF_STREAM_US, Buckets
+from australis.streams.log import StableLog
+from australis.streams.schema import Schema
+from australis.streams.soutput import OutputState, SOutput
+from australis.streams.sunion import MergedSchema, SUnion
+
+ROWS_PER_BATCH = 1_000_000
+"""A micro-batch takes at most so many tuples, but always a whole bucket."""
+CHUNK_ROWS = 65_536
+
+
+class SharedLog(StableLog):
+    """A stable log that one thread writes and others read."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        self._lock = threading.RLock()
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def append(
+        self, buckets: Sequence[tuple[int, pa.RecordBatch]], boundary_us: int, memo: bytes = b""
+    ) -> None:
+        with self._lock:
+            super().append(buckets, boundary_us, memo)
+
+    def read(self, after: int, upto: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        with self._lock:
+            return iter(list(super().read(after, upto)))
+
+    def rows_between(self, after: int, upto: int) -> int:
+        with self._lock:
+            return super().rows_between(after, upto)
+
+    def truncate(self, upto: int) -> int:
+        with self._lock:
+            return super().truncate(upto)
+
+
+class _Memo(msgspec.Struct, frozen=True, array_like=True):
+    """An output's state as it stands in the commit file."""
+
+    batch_id: int
+    frontier_us: int
+    held: bytes
+
+
+@dataclass
+class LaneData:
+    """What the DataPath keeps for one lane."""
+
+    name: str
+    union: SUnion
+    inputs: tuple[SharedLog, ...]
+    output: SOutput
+    log: SharedLog
+    checkpoint: Path
+    emits_on_watermark: bool
+    rows_per_batch: int = ROWS_PER_BATCH
+    staged: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    merged: tuple[tuple[int, int], pa.Table] | None = None
+    processed: int = -1
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its output is complete."""
+        return self.log.boundary_us >= END_OF_STREAM_US
+
+
+class DataPath:
+    """All logs and lanes of one node."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self.buckets = buckets
+        self.logs: dict[str, SharedLog] = {}
+        self.lanes: dict[str, LaneData] = {}
+        self.changed = threading.Condition()
+        self._names = itertools.count()
+
+    def appended(self, _stream: str) -> None:
+        """A log has grown: wake whoever waits for it."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def add_lane(
+        self,
+        name: str,
+        inputs: Sequence[str],
+        output: str,
+        checkpoint: Path,
+        *,
+        emits_on_watermark: bool,
+        rows_per_batch: int = ROWS_PER_BATCH,
+    ) -> MergedSchema:
+        """Make a lane known; the schema of its merged input."""
+        logs = tuple(self.logs[stream] for stream in inputs)
+        log = self.logs[output]
+        schema = MergedSchema(tuple(log.schema for log in logs))
+        self.lanes[name] = LaneData(
+            name,
+            SUnion(schema, self.buckets),
+            logs,
+            SOutput(log.schema, self.buckets, _restore(log.memo, log.schema)),
+            log,
+            checkpoint,
+            emits_on_watermark,
+            rows_per_batch,
+        )
+        return schema
+
+    # --- the reading end -------------------------------------------------------
+
+    def latest(self, name: str, after: int) -> int:
+        """The last bucket the lane may process next."""
+        lane = self.lanes[name]
+        stable = lane.union.stable_bucket([log.boundary_us for log in lane.inputs])
+        last = self.buckets.last
+        if after >= last:
+            # One more, empty micro-batch lets through what was held for the last boundary.
+            return last + 1 if lane.emits_on_watermark else after
+        if stable <= after or self.rows(name, after, stable) <= lane.rows_per_batch:
+            return max(stable, after)
+        low, high = after + 1, stable
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.rows(name, after, middle) <= lane.rows_per_batch:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def rows(self, name: str, after: int, upto: int) -> int:
+        """How many tuples the buckets (after, upto] of the lane's inputs hold."""
+        return sum(log.rows_between(after, upto) for log in self.lanes[name].inputs)
+
+    def read(
+        self, name: str, after: int, upto: int, part: int, parts: int
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """One part of the merged buckets; a boundary row ends the last part."""
+        lane = self.lanes[name]
+        table = self._merged(lane, after, upto)
+        lo, hi = (table.num_rows * i // parts for i in (part, part + 1))
+        batches: list[pa.RecordBatch] = table.slice(lo, hi - lo).to_batches(CHUNK_ROWS)
+        if part == parts - 1:
+            batches.append(lane.union.boundary(self.buckets.end(upto)))
+        return table.schema, iter(batches)
+
+    def _merged(self, lane: LaneData, after: int, upto: int) -> pa.Table:
+        with lane.lock:
+            if lane.merged is None or lane.merged[0] != (after, upto):
+                lane.merged = None
+                batches = [[b for _, b in log.read(after, upto)] for log in lane.inputs]
+                lane.merged = ((after, upto), lane.union.merge(batches))
+            return lane.merged[1]
+
+    def processed(self, name: str, upto: int) -> None:
+        """The lane's checkpoint covers the buckets up to this one."""
+        self.lanes[name].processed = upto
+
+    # --- the writing end -------------------------------------------------------
+
+    def stage(self, name: str, batches: Sequence[pa.RecordBatch]) -> str:
+        """Keep one task's rows until its micro-batch is committed."""
+        staged = f"{name}/{next(self._names)}"
+        lane = self.lanes[name]
+        with lane.lock:
+            lane.staged[staged] = list(batches)
+        return staged
+
+    def abort(self, name: str, staged: Sequence[str]) -> None:
+        """Forget the rows of a micro-batch that failed."""
+        lane = self.lanes[name]
+        with lane.lock:
+            for one in staged:
+                lane.staged.pop(one, None)
+
+    def commit(self, name: str, batch_id: int, staged: Sequence[str]) -> None:
+        """Append a finished micro-batch to the output's log, exactly once."""
+        lane = self.lanes[name]
+        with lane.lock:
+            rows = [batch for one in staged for batch in lane.staged[one]]
+            frontier = self._frontier(lane, batch_id)
+            step = lane.output.commit(batch_id, rows, frontier)
+            # Tasks that were tried twice have staged twice; only what was named counts.
+            lane.staged.clear()
+            if step is None:
+                return
+            lane.log.append(step.buckets, step.state.frontier_us, _memo(step.state))
+        self.appended(name)
+
+    def _frontier(self, lane: LaneData, batch_id: int) -> int:
+        offsets = batch_offsets(lane.checkpoint, batch_id)
+        if lane.emits_on_watermark:
+            return offsets.watermark_us
+        return self.buckets.end(offsets.upto)
+
+
+def _memo(state: OutputState) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, state.held.schema) as writer:
+        writer.write_table(state.held)
+    held: bytes = sink.getvalue().to_pybytes() if state.held.num_rows else b""
+    return msgspec.msgpack.encode(_Memo(state.batch_id, state.frontier_us, held))
+
+
+def _restore(memo: bytes, schema: Schema) -> OutputState | None:
+    if not memo:
+        return None
+    saved = msgspec.msgpack.decode(memo, type=_Memo)
+    empty = SOutput(schema, Buckets()).row_schema.empty_table()
+    held = pa.ipc.open_stream(saved.held).read_all() if saved.held else empty
+    return OutputState(saved.batch_id, saved.frontier_us, held)
+
+
+def check_watermark(lane: LaneData, batch_id: int, buckets: Buckets) -> None:
+    """Spark's watermark at the start of a batch must be the end of the batch before."""
+    if batch_id == 0:
+        return
+    now, before = (batch_offsets(lane.checkpoint, i) for i in (batch_id, batch_id - 1))
+    if now.watermark_us != max(0, buckets.end(before.upto)):
+        raise Stopped(
+            f"the lane of '{lane.name}' has a watermark of {now.watermark_us} in batch {batch_id},"
+            f" though the batch before ended at {buckets.end(before.upto)}"
+        )

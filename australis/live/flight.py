@@ -1,0 +1,151 @@
+"""The DataPath over Arrow Flight: one server per node, and the port that lanes use.
+
+`DoGet` streams merged buckets, `DoPut` stages a task's rows, `DoAction` carries
+the small questions, as msgpack. No pickle crosses the wire.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from australis.kernel.errors import Stopped
+from australis.live.datapath import DataPath
+
+FACTORY = "australis.live.flight:port"
+"""What Spark's processes are told to connect with."""
+
+
+class Ask(msgspec.Struct, frozen=True, array_like=True):
+    """A question or a ticket: the lane and its numbers."""
+
+    lane: str
+    numbers: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+class DataPathServer(fl.FlightServerBase):
+    """Serves one DataPath on one port."""
+
+    def __init__(
+        self,
+        datapath: DataPath,
+        on_stop: Callable[[Stopped], None],
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        super().__init__(f"grpc://{host}:{port}")
+        self._datapath = datapath
+        self._on_stop = on_stop
+        self._host = host
+        self._thread = threading.Thread(target=self.serve, daemon=True, name="flight")
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """Where clients connect."""
+        return f"grpc://{self._host}:{self.port}"
+
+    def do_get(self, context: Any, ticket: fl.Ticket) -> fl.FlightDataStream:
+        ask = msgspec.msgpack.decode(ticket.ticket, type=Ask)
+        after, upto, part, parts = ask.numbers
+        schema, batches = self._guard(
+            lambda: self._datapath.read(ask.lane, after, upto, part, parts)
+        )
+        return fl.RecordBatchStream(pa.RecordBatchReader.from_batches(schema, batches))
+
+    def do_put(
+        self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
+    ) -> None:
+        ask = msgspec.msgpack.decode(descriptor.command, type=Ask)
+        batches = [chunk.data for chunk in reader]
+        name = self._guard(lambda: self._datapath.stage(ask.lane, batches))
+        writer.write(pa.py_buffer(name.encode()))
+
+    def do_action(self, context: Any, action: fl.Action) -> list[bytes]:
+        ask = msgspec.msgpack.decode(action.body.to_pybytes(), type=Ask)
+        return [msgspec.msgpack.encode(self._guard(lambda: self._answer(action.type, ask)))]
+
+    def _answer(self, kind: str, ask: Ask) -> int | None:
+        path = self._datapath
+        match kind:
+            case "latest":
+                return path.latest(ask.lane, *ask.numbers)
+            case "rows":
+                return path.rows(ask.lane, *ask.numbers)
+            case "processed":
+                path.processed(ask.lane, *ask.numbers)
+            case "commit":
+                path.commit(ask.lane, ask.numbers[0], ask.names)
+            case "abort":
+                path.abort(ask.lane, ask.names)
+            case _:
+                raise fl.FlightServerError(f"unknown action {kind}")
+        return None
+
+    def _guard(self, call: Callable[[], Any]) -> Any:
+        """What stops the DataPath is told to the node as well as to the caller."""
+        try:
+            return call()
+        except Stopped as stopped:
+            self._on_stop(stopped)
+            raise fl.FlightServerError(str(stopped)) from None
+
+
+class FlightPort:
+    """A lane's way to a DataPath that may be on another machine."""
+
+    def __init__(self, address: str) -> None:
+        self._client = fl.connect(address)
+
+    def _ask(self, kind: str, ask: Ask) -> Any:
+        action = fl.Action(kind, msgspec.msgpack.encode(ask))
+        (result,) = self._client.do_action(action)
+        return msgspec.msgpack.decode(result.body.to_pybytes())
+
+    def latest(self, lane: str, after: int) -> int:
+        return int(self._ask("latest", Ask(lane, (after,))))
+
+    def rows(self, lane: str, after: int, upto: int) -> int:
+        return int(self._ask("rows", Ask(lane, (after, upto))))
+
+    def read(
+        self, lane: str, after: int, upto: int, part: int, parts: int
+    ) -> Iterator[pa.RecordBatch]:
+        ticket = fl.Ticket(msgspec.msgpack.encode(Ask(lane, (after, upto, part, parts))))
+        return (chunk.data for chunk in self._client.do_get(ticket))
+
+    def processed(self, lane: str, upto: int) -> None:
+        self._ask("processed", Ask(lane, (upto,)))
+
+    def stage(self, lane: str, batches: Iterator[pa.RecordBatch]) -> str | None:
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return None
+        descriptor = fl.FlightDescriptor.for_command(msgspec.msgpack.encode(Ask(lane)))
+        writer, answer = self._client.do_put(descriptor, first.schema)
+        with writer:
+            writer.write_batch(first)
+            for batch in batches:
+                writer.write_batch(batch)
+            writer.done_writing()
+            name: bytes = answer.read().to_pybytes()
+        return name.decode()
+
+    def commit(self, lane: str, batch_id: int, staged: Sequence[str]) -> None:
+        self._ask("commit", Ask(lane, (batch_id,), tuple(staged)))
+
+    def abort(self, lane: str, batch_id: int, staged: Sequence[str]) -> None:
+        self._ask("abort", Ask(lane, (batch_id,), tuple(staged)))
+
+
+@functools.lru_cache(maxsize=16)
+def port(address: str) -> FlightPort:
+    """The port for this address; Spark's processes live long and connect once."""
+    return FlightPort(address)

@@ -1,0 +1,87 @@
+"""Following an output stream: the threads that feed sinks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from australis.kernel.ids import unpack_id
+from australis.live.datapath import DataPath, SharedLog
+from australis.live.sinks import SinkWriter
+from australis.streams.buckets import END_OF_STREAM_US
+
+BUCKETS_AT_ONCE = 1_000
+
+
+class SinkFollower:
+    """Writes the stable tuples of one stream to one sink, from where the sink left off."""
+
+    def __init__(
+        self,
+        name: str,
+        stream: str,
+        writer: SinkWriter,
+        datapath: DataPath,
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        self.name = name
+        self.stream = stream
+        self.rows = 0
+        self.done = threading.Event()
+        self._writer = writer
+        self._datapath = datapath
+        self._log: SharedLog = datapath.logs[stream]
+        self._on_error = on_error
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"sink {name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is there, then end."""
+        self._stopping.set()
+        self._datapath.appended(self.stream)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except BaseException as error:
+            self._on_error(error)
+        finally:
+            self.done.set()
+
+    def _follow(self) -> None:
+        buckets = self._log.buckets
+        read_to, _ = unpack_id(self._writer.position) if self._writer.position >= 0 else (-1, 0)
+        last_id = self._writer.position
+        read_to -= 1 if last_id >= 0 else 0
+        while True:
+            boundary = self._log.boundary_us
+            stopping = self._stopping.is_set()
+            closed = buckets.closed_by(boundary)
+            for _, batch in self._log.read(read_to, closed):
+                ids = batch.column("_id")
+                new = batch
+                if last_id >= ids[0].as_py():
+                    new = batch.slice(min(len(batch), last_id - ids[0].as_py() + 1))
+                if new.num_rows:
+                    self._writer.write(new)
+                    last_id = new.column("_id")[-1].as_py()
+                    self.rows += new.num_rows
+            if closed > read_to:
+                self._writer.flush()
+            read_to = max(read_to, closed)
+            if boundary >= END_OF_STREAM_US or stopping:
+                self._writer.close()
+                return
+            self._await_more(boundary)
+
+    def _await_more(self, boundary_us: int) -> None:
+        with self._datapath.changed:
+            self._datapath.changed.wait_for(
+                lambda: self._log.boundary_us > boundary_us or self._stopping.is_set(), timeout=1
+            )

@@ -1,0 +1,107 @@
+"""The journal: rows that were acknowledged but are not in the log yet.
+
+Rows from a socket or a program cannot be asked for again. So they are written
+here, with their `_stime` and their number, and synced before anybody is told
+that they were taken. That makes the journal a source that can be read again
+from any row the log's cursor may ask for. A segment goes when all its rows lie
+before the cursor: they are in the log, or they were late.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from australis.kernel.errors import Stopped
+from australis.streams.disk import Disk
+from australis.streams.frames import HEAD_SIZE, frame, scan_frames
+
+SEGMENT_BYTES = 16 << 20
+_HEAD = struct.Struct("<qq8x")
+"""What stands before the record batch: number of the first row, rows."""
+
+
+@dataclass
+class _Segment:
+    name: str
+    next_row: int
+    size: int
+
+
+class Journal:
+    """Numbered rows in segments on a disk."""
+
+    def __init__(
+        self, disk: Disk, schema: pa.Schema, *, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        self._disk = disk
+        self._schema = schema
+        self._segment_bytes = segment_bytes
+        self._segments: list[_Segment] = []
+        for name in sorted(name for name in disk.names() if name.endswith(".rows")):
+            self._recover(name)
+
+    @property
+    def next_row(self) -> int | None:
+        """The number behind the last row; None if there is no row."""
+        return self._segments[-1].next_row if self._segments else None
+
+    def append(self, first_row: int, rows: pa.RecordBatch) -> None:
+        """Write rows and make them durable."""
+        data = frame(_HEAD.pack(first_row, rows.num_rows) + rows.serialize().to_pybytes())
+        if not self._segments or self._segments[-1].size >= self._segment_bytes:
+            self._segments.append(_Segment(f"{first_row:016d}.rows", first_row, 0))
+        segment = self._segments[-1]
+        self._disk.append(segment.name, data)
+        self._disk.sync(segment.name)
+        segment.size += len(data)
+        segment.next_row = first_row + rows.num_rows
+
+    def rows_from(self, first: int) -> Iterator[pa.RecordBatch]:
+        """All rows with at least this number, in order."""
+        for segment in list(self._segments):
+            if segment.next_row <= first:
+                continue
+            for number, count, body in self._records(segment.name):
+                if number + count <= first:
+                    continue
+                if number > first:
+                    raise Stopped(f"the journal lacks the rows {first} to {number - 1}")
+                batch = pa.ipc.read_record_batch(pa.py_buffer(body), self._schema)
+                yield batch.slice(first - number)
+                first = number + count
+
+    def forget(self, before: int) -> None:
+        """Drop the segments that hold only rows before this number."""
+        while self._segments and self._segments[0].next_row <= before:
+            # The last one goes only when it is full: a new file for each few rows costs more.
+            if len(self._segments) == 1 and self._segments[0].size < self._segment_bytes:
+                return
+            self._disk.remove(self._segments.pop(0).name)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        while self._segments:
+            self._disk.remove(self._segments.pop(0).name)
+
+    def _records(self, name: str) -> Iterator[tuple[int, int, memoryview]]:
+        for _, payload in scan_frames(self._disk, name):
+            if len(payload) < _HEAD.size:
+                return  # zeros that a power cut left behind look like an empty frame
+            number, count = _HEAD.unpack_from(payload)
+            yield number, count, memoryview(payload)[_HEAD.size :]
+
+    def _recover(self, name: str) -> None:
+        size, next_row = 0, None
+        for number, count, body in self._records(name):
+            size += HEAD_SIZE + _HEAD.size + len(body)
+            next_row = number + count
+        if next_row is None:
+            self._disk.remove(name)
+            return
+        if size < self._disk.size(name):
+            self._disk.cut(name, size)
+        self._segments.append(_Segment(name, next_row, size))

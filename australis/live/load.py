@@ -1,0 +1,66 @@
+"""Reading a diagram from a file: YAML, or Python that defines `diagram`."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from australis.diagram import text
+from australis.diagram.build import DiagramBuilder
+from australis.diagram.model import Diagram
+from australis.kernel.errors import Place, UserError
+
+
+def load(path: Path | str) -> Diagram:
+    """The diagram in this file; a `UserError` tells file and line of a mistake."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError("there is no such file", place=Place(str(path)))
+    if path.suffix == ".py":
+        return _load_python(path)
+    if path.suffix not in (".yaml", ".yml"):
+        raise UserError(
+            "a diagram is a .yaml file or a .py file that defines 'diagram'", place=Place(str(path))
+        )
+    try:
+        written = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot be read: {error}", place=Place(str(path))) from None
+    return text.load(written, str(path))
+
+
+def _load_python(path: Path) -> Diagram:
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        names = runpy.run_path(str(path), run_name="__australis__")
+    except UserError as error:
+        raise UserError(
+            error.sentence, name=error.name, place=Place(str(path), _line(error, path))
+        ) from None
+    except Exception as error:
+        line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
+        raise UserError(f"{type(error).__name__}: {error}", place=Place(str(path), line)) from None
+    finally:
+        sys.path.pop(0)
+    return replace(_find(names, path), place=Place(str(path)))
+
+
+def _line(error: BaseException, path: Path) -> int | None:
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return lines[-1] if lines else None
+
+
+def _find(names: dict[str, Any], path: Path) -> Diagram:
+    found = names.get("diagram")
+    if isinstance(found, DiagramBuilder):
+        found = found.done()
+    if isinstance(found, Diagram):
+        return found
+    builders = [value for value in names.values() if isinstance(value, DiagramBuilder)]
+    if len(builders) == 1:
+        return builders[0].done()
+    raise UserError("defines no 'diagram'", place=Place(str(path)))

@@ -1,0 +1,91 @@
+"""The door through which rows come that nobody can send a second time.
+
+Pushed rows and rows from a socket are delivered by any thread and taken by the
+source's own one, which makes them durable before it says so. Whatever waits at
+the door is taken together, so that many senders share one sync.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from australis.kernel.errors import AustralisError, Stopped
+from australis.live.sources.base import Rejected
+
+BATCH_ROWS = 100_000
+"""The door stays open until about so many rows have been taken at once."""
+
+
+@dataclass
+class Delivery:
+    """Some rows on their way in, and what became of them."""
+
+    rows: pa.RecordBatch
+    stimes: pa.Array | None
+    """None if they are to be stamped on arrival."""
+    rejected: tuple[Rejected, ...] = ()
+    end: bool = False
+    error: AustralisError | None = None
+    _done: threading.Event = field(default_factory=threading.Event)
+
+    def finish(self, error: AustralisError | None = None) -> None:
+        """The rows are durable, or they were not taken."""
+        self.error = error
+        self._done.set()
+
+    def wait(self) -> None:
+        """Return once the rows are durable; raise if they were not taken."""
+        self._done.wait()
+        if self.error is not None:
+            raise self.error
+
+
+class Inbox:
+    """Hands deliveries from many threads to one."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._shut: AustralisError | None = None
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Hand over rows; returns once they are durable."""
+        with self._lock:
+            if self._shut is not None:
+                raise self._shut
+            self._queue.put(delivery)
+        delivery.wait()
+
+    def take(self, timeout_s: float) -> list[Delivery]:
+        """All that waits, at least one unless the time is over."""
+        found: list[Delivery] = []
+        rows, until = 0, time.monotonic() + timeout_s
+        while rows < BATCH_ROWS:
+            try:
+                left = until - time.monotonic() if not found else 0.0
+                delivery = self._queue.get(timeout=left) if left > 0 else self._queue.get_nowait()
+            except queue.Empty:
+                break
+            found.append(delivery)
+            rows += delivery.rows.num_rows
+        return found
+
+    def wake(self) -> None:
+        """Let `take` return at once."""
+        nothing = pa.RecordBatch.from_arrays([], names=[])
+        self._queue.put(Delivery(nothing, None))
+
+    def shut(self, error: AustralisError | None = None) -> None:
+        """Refuse all rows from now on, also those that wait."""
+        with self._lock:
+            self._shut = self._shut or error or Stopped("the source takes no more rows")
+        while True:
+            try:
+                self._queue.get_nowait().finish(self._shut)
+            except queue.Empty:
+                return

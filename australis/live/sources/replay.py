@@ -1,0 +1,165 @@
+"""Replay: the rows of a reader, stamped, and released as fast as the user wants.
+
+At full speed (`speed: max`) rows come as fast as they are read. With a number,
+time passes that many times as fast as it did when the rows were recorded: a row
+is released when its turn has come, and in a gap the paced clock goes on, so that
+boundaries do too. The clock given with a release never lies beyond the next
+row's time; therefore pacing has no influence on which rows are late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from australis.diagram.model import Source
+from australis.live.sources.base import Reader, Rejected
+from australis.live.sources.columns import drop
+from australis.live.sources.stamp import Stamper
+from australis.streams.buckets import Buckets, stime_values
+from australis.streams.schema import TIMESTAMP
+
+SLICE_S = 0.02
+"""Paced rows are released together that fall due within this time."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """Rows to take now, with their `_stime` in front, and what the paced clock says."""
+
+    rows: pa.RecordBatch
+    rejected: tuple[Rejected, ...] = ()
+    unstampable: int = 0
+    clock_us: int | None = None
+
+
+def with_stimes(stimes: pa.Array, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with `_stime` as their first column."""
+    schema = pa.schema([pa.field("_stime", TIMESTAMP), *rows.schema])
+    return pa.RecordBatch.from_arrays([stimes, *rows.columns], schema=schema)
+
+
+def stamped(
+    reader: Reader, source: Source, buckets: Buckets, skip: int, unstampable: int = 0
+) -> Iterator[Release]:
+    """The reader's rows with their `_stime`, without the first `skip` good ones.
+
+    `unstampable` is how many rows had no usable time so far. The reader counts
+    those as rows, so where there were any it has to begin at the beginning.
+    """
+    stamper = Stamper(source, buckets)
+    in_reader = 0 if unstampable else skip
+    skip -= in_reader
+    for chunk in reader.chunks(in_reader):
+        stimes, wrong = stamper.stimes(chunk.rows)
+        rows = drop(with_stimes(stimes, chunk.rows), dict.fromkeys(wrong, ""))
+        rejected = (*chunk.rejected, *stamper.reject(chunk.rows, wrong))
+        skipped = min(skip, rows.num_rows)
+        skip -= skipped
+        yield Release(rows.slice(skipped), rejected, len(wrong))
+
+
+class Pacer:
+    """Releases rows at a multiple of the speed at which they were recorded."""
+
+    def __init__(
+        self,
+        speed: float,
+        buckets: Buckets,
+        *,
+        slack_us: int = 0,
+        boundary_us: int = 0,
+        wait: Callable[[float], bool],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._speed = speed
+        self._size_us = buckets.size_us
+        self._slack_us = slack_us
+        self._boundary_us = boundary_us
+        self._wait = wait
+        self._monotonic = monotonic
+        self._newest_us = 0
+        self._start: tuple[float, int] | None = None
+        self._stopped = False
+
+    def pace(self, releases: Iterator[Release]) -> Iterator[Release]:
+        """The same rows, each when it is due; ends early when `wait` says so."""
+        ahead = _with_rows(releases)
+        current = next(ahead, None)
+        while current is not None and not self._stopped:
+            following = next(ahead, None)
+            yield from self._pace_one(current, following)
+            current = following
+
+    def _pace_one(self, release: Release, following: Release | None) -> Iterator[Release]:
+        due = self._due(release)
+        if not len(due):
+            yield release
+            return
+        after = max(int(due[-1]), _first(following)) if following is not None else int(due[-1])
+        self._newest_us = int(due[-1])
+        at, n = 0, len(due)
+        pending = replace(release, rows=release.rows.slice(0, 0))
+        while at < n:
+            now_us = self._now_us(int(due[0]))
+            upto = int(np.searchsorted(due, now_us, "right"))
+            next_us = int(due[upto]) if upto < n else after
+            rows = release.rows.slice(at, upto - at)
+            yield replace(pending, rows=rows, clock_us=min(now_us, next_us))
+            pending, at = Release(pending.rows), upto
+            if at < n and self._sleep(now_us, next_us):
+                return
+        if following is not None:
+            yield from self._bridge(pending, after)
+
+    def _bridge(self, nothing: Release, next_us: int) -> Iterator[Release]:
+        """Let the clock run until the first row of the next chunk is due."""
+        while (now_us := self._now_us(next_us)) < next_us:
+            yield replace(nothing, clock_us=now_us)
+            if self._sleep(now_us, next_us):
+                return
+
+    def _due(self, release: Release) -> npt.NDArray[np.int64]:
+        """When each row is due: not before a row that stands before it."""
+        due: npt.NDArray[np.int64] = np.maximum.accumulate(stime_values(release.rows.column(0)))
+        return np.maximum(due, self._newest_us)
+
+    def _now_us(self, first_us: int) -> int:
+        if self._start is None:
+            # After a restart the clock goes on from the boundary, not from the oldest row.
+            self._start = (self._monotonic(), max(first_us, self._boundary_us))
+        began, at_us = self._start
+        return at_us + int((self._monotonic() - began) * self._speed * 1e6)
+
+    def _sleep(self, now_us: int, next_us: int) -> bool:
+        """Wait for the next row or the next boundary, but at least a slice."""
+        reached = (now_us - 1 - self._slack_us) // self._size_us
+        edge_us = (reached + 1) * self._size_us + 1 + self._slack_us
+        pause_s = (min(next_us, edge_us) - now_us) / self._speed / 1e6
+        self._stopped = self._wait(max(SLICE_S, pause_s))
+        return self._stopped
+
+
+def _with_rows(releases: Iterator[Release]) -> Iterator[Release]:
+    """Only releases that have rows; what others rejected goes with the next."""
+    rejected: tuple[Rejected, ...] = ()
+    unstampable = 0
+    last: Release | None = None
+    for release in releases:
+        last = release
+        rejected, unstampable = (*rejected, *release.rejected), unstampable + release.unstampable
+        if release.rows.num_rows:
+            yield replace(release, rejected=rejected, unstampable=unstampable)
+            rejected, unstampable, last = (), 0, None
+    if last is not None and rejected:
+        yield replace(last, rejected=rejected, unstampable=unstampable)
+
+
+def _first(release: Release) -> int:
+    stimes = stime_values(release.rows.column(0))
+    return int(stimes[0]) if len(stimes) else 0

@@ -1,0 +1,106 @@
+"""The state directory of a running diagram: what is where, and whose it is.
+
+state/
+  diagram.json          what the state belongs to
+  run.lock              who is using it
+  logs/STREAM/          the stable log of each logged stream
+  checkpoints/STREAM/   Spark's checkpoint of the lane that computes it
+  journal/SOURCE/       tuples that were acknowledged but not yet logged
+  rejected/, late/      rows that could not be taken, with the reason
+  sinks/                positions of sinks
+  spark.log             what Spark had to say
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from australis.diagram.model import Diagram
+from australis.diagram.parts import operator_settings, source_settings
+from australis.kernel.errors import UserError
+
+FORMAT = 1
+_MAY_CHANGE = ("speed",)
+"""Source options that change when tuples come, not which."""
+
+
+class StateDirectory:
+    """The directory of one diagram's state."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def log(self, stream: str) -> Path:
+        """Where a stream's log is."""
+        return self.root / "logs" / stream
+
+    def checkpoint(self, stream: str) -> Path:
+        """Where the checkpoint of the lane that computes a stream is."""
+        return self.root / "checkpoints" / stream
+
+    @property
+    def spark_log(self) -> Path:
+        """Where Spark writes its own log."""
+        return self.root / "spark.log"
+
+    def clear(self) -> None:
+        """Forget everything, to begin anew; only what looks like a state directory is deleted."""
+        if self.root.exists() and any(self.root.iterdir()):
+            if not (self.root / "diagram.json").exists():
+                raise UserError(
+                    f"{self.root} is not a state directory of Australis; nothing deleted"
+                )
+            shutil.rmtree(self.root)
+        self.root.mkdir(parents=True, exist_ok=True)
+
+    def claim(self, diagram: Diagram, functions: dict[str, str]) -> None:
+        """Make this the state of the diagram; a `UserError` if it is another one's."""
+        described = _describe(diagram, functions)
+        path = self.root / "diagram.json"
+        if not path.exists():
+            path.write_bytes(msgspec.json.format(msgspec.json.encode(described)))
+            return
+        saved = msgspec.json.decode(path.read_bytes())
+        changed = _first_change(saved, described)
+        if changed is not None:
+            part = next(
+                (p for p in (*diagram.operators, *diagram.sources) if p.name == changed), None
+            )
+            raise UserError(
+                f"has changed since the state in {self.root} was written:"
+                " run with --fresh to begin anew, or with another --state",
+                name=changed,
+                place=part.place if part and part.place else diagram.place,
+            )
+
+
+def _describe(diagram: Diagram, functions: dict[str, str]) -> dict[str, Any]:
+    sources = {
+        s.name: {k: str(v) for k, v in source_settings(s).items() if k not in _MAY_CHANGE}
+        for s in diagram.sources
+    }
+    described = {
+        "format": FORMAT,
+        "diagram": diagram.name,
+        "bucket": diagram.bucket_us,
+        "results": sorted(diagram.results),
+        "fragments": diagram.cut,
+        "sources": sources,
+        "operators": {o.name: operator_settings(o) for o in diagram.operators},
+        "functions": functions,
+    }
+    result: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(described))
+    return result
+
+
+def _first_change(saved: dict[str, Any], now: dict[str, Any]) -> str | None:
+    for kind in ("sources", "operators", "functions"):
+        before, after = saved.get(kind, {}), now[kind]
+        for name in [*after, *before]:
+            if before.get(name) != after.get(name):
+                return str(name)
+    return next((key for key in now if saved.get(key) != now[key]), None)

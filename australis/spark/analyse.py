@@ -1,0 +1,54 @@
+"""What Spark's analyser says of a diagram, before anything runs.
+
+Each operator is compiled over empty frames; a type error is told with the
+operator's place. The result is the schema of every stream.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from australis.diagram.fragments import Plan
+from australis.diagram.model import Diagram
+from australis.kernel.errors import UserError
+from australis.spark.compile import compile_operator, compile_plan, explain
+from australis.spark.lane import LaneAddress, LaneInputs
+from australis.spark.types import empty_frame, stream_schema
+from australis.streams.schema import Schema
+from australis.streams.sunion import MergedSchema
+
+
+def stream_schemas(spark: SparkSession, diagram: Diagram, base: Path) -> dict[str, Schema]:
+    """The schema of every stream; a `UserError` for the first operator that Spark refuses."""
+    schemas = {source.name: source.schema for source in diagram.sources}
+    for operator in diagram.in_order:
+        frames = [empty_frame(spark, schemas[stream]) for stream in operator.inputs]
+        for stream, frame in compile_operator(operator, frames, base).items():
+            try:
+                schemas[stream] = stream_schema(frame)
+            except UserError as error:
+                raise error.at(operator.place, operator.name) from None
+    return schemas
+
+
+def check_streaming(
+    spark: SparkSession, plan: Plan, schemas: dict[str, Schema], base: Path
+) -> None:
+    """A `UserError` if Spark could not run this plan as a stream."""
+    merged = MergedSchema(tuple(schemas[stream] for stream in plan.inputs))
+    nowhere = LaneAddress(plan.output, "", "")
+    frame = compile_plan(plan, LaneInputs(spark, plan.inputs, merged, nowhere), base)
+    jvm = spark._jvm
+    assert jvm is not None
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    mode = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
+    try:
+        checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+    except PySparkException as error:
+        last = plan.operators[-1]
+        raise UserError(
+            f"cannot run as a stream: {explain(error)}", name=plan.output, place=last.place
+        ) from None

@@ -1,0 +1,121 @@
+"""A lane: one Structured Streaming query that computes one logged stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from australis.diagram.fragments import Plan
+from australis.kernel.errors import Stopped
+from australis.spark import output, source
+from australis.spark.compile import compile_plan
+from australis.spark.session import tasks
+from australis.spark.types import to_spark
+from australis.streams.sunion import MergedSchema
+
+_DATA_ROWS = "_type <> 2 OR spark_partition_id() < 0"
+"""Drops boundary rows behind the watermark. Only a condition that is not deterministic
+stops Spark from pushing the user's own predicates below it, where they would drop
+the boundary rows before the watermark has seen them."""
+
+
+@dataclass(frozen=True)
+class LaneAddress:
+    """Which lane it is, and how Spark's processes reach its DataPath."""
+
+    lane: str
+    port: str
+    address: str
+
+    def options(self) -> dict[str, str]:
+        """What the lane's source and output are told."""
+        return {"lane": self.lane, "port": self.port, "address": self.address}
+
+
+class LaneInputs:
+    """The merged source of a lane, taken apart into the streams it merges."""
+
+    def __init__(
+        self, spark: SparkSession, streams: Sequence[str], schema: MergedSchema, at: LaneAddress
+    ) -> None:
+        self._streams = tuple(streams)
+        self._schema = schema
+        reader = spark.readStream.format(source.FORMAT).schema(to_spark(schema.arrow))
+        self._frame = (
+            reader.options(**at.options(), tasks=str(tasks(spark)))
+            .load()
+            .withWatermark("_stime", "0 seconds")
+            .where(_DATA_ROWS)
+        )
+
+    def frame(self, streams: Sequence[str]) -> DataFrame:
+        """These streams merged into one frame of `_id`, `_stime` and attributes."""
+        numbers = [self._streams.index(stream) for stream in streams]
+        chosen = self._frame
+        if len(numbers) < len(self._streams):
+            chosen = chosen.where(F.col("_input").isin(numbers))
+        port = self._schema.port_of(numbers[0])
+        prefix = "" if port is None else f"{port}."
+        names = self._schema.inputs[numbers[0]].names
+        attributes = [F.col(f"{prefix}`{name}`").alias(name) for name in names]
+        return chosen.select("_id", "_stime", *attributes)
+
+
+class Lane:
+    """A running query."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        schema: MergedSchema,
+        at: LaneAddress,
+        checkpoint: Path,
+        base: Path,
+    ) -> None:
+        self.plan = plan
+        inputs = LaneInputs(spark, plan.inputs, schema, at)
+        frame = compile_plan(plan, inputs, base)
+        self.query: StreamingQuery = (
+            frame.writeStream.format(output.FORMAT)
+            .options(**at.options())
+            .option("checkpointLocation", str(checkpoint))
+            .queryName(at.lane)
+            .outputMode("append")
+            .start()
+        )
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """What Spark says of the last micro-batch."""
+        last = self.query.lastProgress
+        return None if last is None else dict(last)
+
+    def check(self) -> None:
+        """Raise `Stopped` if the query has failed or dropped a row as late."""
+        failure = self.query.exception()
+        if failure is not None:
+            raise Stopped(f"the lane of '{self.plan.output}' failed: {_reason(str(failure))}")
+        progress = self.query.lastProgress
+        for state in progress["stateOperators"] if progress else ():
+            if state["numRowsDroppedByWatermark"]:
+                raise Stopped(
+                    f"the lane of '{self.plan.output}' dropped"
+                    f" {state['numRowsDroppedByWatermark']} rows as late, which must not happen"
+                )
+
+    def stop(self) -> None:
+        """End the query; it goes on from its checkpoint when started again."""
+        self.query.stop()
+
+
+def _reason(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (telling[-1] if telling else lines[0] if lines else text)[:500]

@@ -1,0 +1,131 @@
+"""The Spark session, with the settings that streams need.
+
+Each setting has its reason beside it. Settings a correct result depends on come
+last and cannot be overridden.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from australis.kernel.errors import UserError
+from australis.spark.output import LaneOutput
+from australis.spark.source import LaneSource
+
+__all__ = ["SparkSession", "open_session", "prepare", "process_id", "tasks"]
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+
+TUNING = {
+    # A lane's state is small and forks often: RocksDB clones cheaply and keeps the heap free.
+    "spark.sql.streaming.stateStore.providerClass": (
+        f"{_STREAMING}.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # The default manager and its checksums cost most of the time of a micro-batch's log.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.pollingDelay": "10ms",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.memory": "2g",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+FIXED = {
+    "spark.sql.session.timeZone": "UTC",
+    # A bad cast or a division by zero in one tuple gives NULL; it must not stop every replica.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+    "spark.sql.streaming.statefulOperator.allowMultiple": "true",
+}
+
+
+def open_session(
+    master: str = "local[*]",
+    name: str = "australis",
+    settings: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> SparkSession:
+    """A session on this master, with Spark's own words in `log`; a `UserError` without Java."""
+    _need_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName(name)
+    cores = str(_cores(master))
+    everything = {"spark.sql.shuffle.partitions": cores, **TUNING, **(settings or {}), **FIXED}
+    for key, value in everything.items():
+        builder = builder.config(key, value)
+    try:
+        with _standard_error_to(log):
+            spark = builder.getOrCreate()
+            spark.sparkContext.setLogLevel("ERROR")
+    except Exception as error:
+        text = str(error).splitlines()[0]
+        raise UserError(f"Spark does not start on master {master!r}: {text}") from None
+    prepare(spark)
+    return spark
+
+
+def process_id(spark: SparkSession) -> int:
+    """The process id of the session's JVM."""
+    assert spark._jvm is not None
+    return int(spark._jvm.java.lang.ProcessHandle.current().pid())
+
+
+@contextmanager
+def _standard_error_to(log: Path | None) -> Iterator[None]:
+    """What is started meanwhile writes its standard error to a file: Spark is talkative."""
+    target = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    saved = os.dup(2)
+    os.dup2(target, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(target)
+
+
+def prepare(spark: SparkSession) -> None:
+    """Make the lane's data source and sink known to a session."""
+    spark.dataSource.register(LaneSource)
+    spark.dataSource.register(LaneOutput)
+
+
+def tasks(spark: SparkSession) -> int:
+    """How many tasks a query should run side by side."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _cores(master: str) -> int:
+    here = os.cpu_count() or 1
+    if master.startswith("local[") and master[6:-1].isdigit():
+        return min(int(master[6:-1]), here)
+    return min(here, 8)
+
+
+def _need_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java") or (f"{home}/bin/java" if home else None)
+    if java is None or not os.path.exists(java):
+        raise UserError(
+            "Java is not installed: Spark needs Java 17 or newer"
+            " (Debian and Ubuntu: apt-get install openjdk-17-jre-headless)"
+        )
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = said.partition('"')[2].partition('"')[0].split(".")[0]
+    if version.isdigit() and int(version) < 17:
+        raise UserError(f"Java {version} is too old: Spark needs Java 17 or newer")

@@ -1,0 +1,74 @@
+"""SUnion inside Spark: a streaming data source whose offset is a bucket number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from australis.spark.port import LanePort, connect
+
+FORMAT = "australis-lane"
+BEFORE_ALL = -1
+ROWS_WORTH_A_TASK = 20_000
+"""Fewer rows than this are read faster by one task than by several."""
+
+
+@dataclass
+class LanePartition(InputPartition):
+    """One task's share of the buckets (after, upto]."""
+
+    after: int
+    upto: int
+    part: int
+    parts: int
+
+
+class LaneReader(DataSourceStreamReader):
+    """Reads released buckets of one lane from its DataPath."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = dict(options)
+        self._lane = options["lane"]
+        self._tasks = int(options["tasks"])
+
+    @property
+    def _port(self) -> LanePort:
+        return connect(self._options["port"], self._options["address"])
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"bucket": BEFORE_ALL}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        return {"bucket": self._port.latest(self._lane, start["bucket"])}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        after, upto = start["bucket"], end["bucket"]
+        if after == upto:
+            return []
+        rows = self._port.rows(self._lane, after, upto)
+        parts = min(self._tasks, 1 + rows // ROWS_WORTH_A_TASK)
+        return [LanePartition(after, upto, part, parts) for part in range(parts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LanePartition)
+        p = partition
+        return self._port.read(self._lane, p.after, p.upto, p.part, p.parts)
+
+    def commit(self, end: dict[str, int]) -> None:
+        self._port.processed(self._lane, end["bucket"])
+
+
+class LaneSource(DataSource):
+    """The data source behind every lane; options say which lane and where."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return LaneReader(dict(self.options))

@@ -1,0 +1,299 @@
+"""The durable stable log of one stream.
+
+Two kinds of file make a log:
+
+- *Segments* (`<first bucket>.seg`) hold the tuples: one framed Arrow record
+  batch per non-empty bucket, nothing else, so that equal streams are equal
+  bytes. A segment ends when the next bucket would begin beyond its size.
+- The *commit file* (`commits`) says how much of the segments counts: each
+  framed record names the end of the data, the boundary, and what the writer
+  must remember (batch id and held rows of an output, cursor of a source).
+
+An append writes the data and syncs it, then writes the commit and syncs that;
+the commit is the moment at which the append has happened. After a crash or a
+failed write, what lies behind the last whole commit is cut off. Truncation drops
+whole segments.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from australis.kernel.errors import Stopped
+from australis.kernel.ids import pack_id, unpack_id
+from australis.streams.buckets import Buckets
+from australis.streams.disk import Disk
+from australis.streams.frames import HEAD_SIZE, frame, read_frame, refuse_damage, scan_frames
+from australis.streams.schema import Schema
+
+COMMITS = "commits"
+SEGMENT_BYTES = 64 << 20
+COMMIT_BYTES = 1 << 20
+FORMAT = 1
+
+
+class Commit(msgspec.Struct, frozen=True, array_like=True):
+    """One record of the commit file."""
+
+    boundary_us: int
+    segment: str
+    size: int
+    memo: bytes = b""
+    rows: int = 0
+    """How many tuples were ever appended."""
+    dropped_to: int = -1
+    dropped_rows: int = 0
+    dropped_id: int = -1
+    """The last tuple that truncation removed."""
+    format: int = FORMAT
+
+
+_HEAD = struct.Struct("<qqI4x")
+"""What stands before the record batch in a frame: bucket, rows and a checksum of the
+head (opening a log reads the heads alone), padded for alignment."""
+
+
+@dataclass(frozen=True)
+class _Record:
+    segment: str
+    offset: int
+    length: int
+
+
+class StableLog:
+    """The stable tuples of a stream, in order, on a disk."""
+
+    def __init__(
+        self, disk: Disk, schema: Schema, buckets: Buckets, *, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        self.schema = schema
+        self.buckets = buckets
+        self._disk = disk
+        self._segment_bytes = segment_bytes
+        self._numbers: list[int] = []
+        self._totals: list[int] = []
+        self._records: list[_Record] = []
+        self._commit = Commit(0, "", 0)
+        self._commit_bytes = 0
+        self._unfinished = True
+        self._recover()
+
+    # --- what is there -------------------------------------------------------
+
+    @property
+    def boundary_us(self) -> int:
+        """Every later tuple has a greater `_stime`."""
+        return self._commit.boundary_us
+
+    @property
+    def memo(self) -> bytes:
+        """What the writer asked to remember with the last append."""
+        return self._commit.memo
+
+    @property
+    def rows(self) -> int:
+        """How many tuples the log holds."""
+        return self._total - self._commit.dropped_rows
+
+    @property
+    def first_bucket(self) -> int | None:
+        """The oldest bucket that is still here and not empty."""
+        return self._numbers[0] if self._numbers else None
+
+    def rows_between(self, after: int, upto: int) -> int:
+        """How many tuples the buckets (after, upto] hold."""
+        return self._total_upto(upto) - self._total_upto(after)
+
+    @property
+    def _total(self) -> int:
+        return self._totals[-1] if self._totals else self._commit.dropped_rows
+
+    def _total_upto(self, bucket: int) -> int:
+        at = bisect.bisect_right(self._numbers, bucket)
+        return self._totals[at - 1] if at else self._commit.dropped_rows
+
+    # --- reading -------------------------------------------------------------
+
+    def read(self, after: int, upto: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The buckets in (after, upto], each one record batch."""
+        if after < self._commit.dropped_to and upto > after:
+            raise Stopped(
+                f"bucket {after + 1} is no longer in the log, which was truncated"
+                f" up to bucket {self._commit.dropped_to}"
+            )
+        lo = bisect.bisect_right(self._numbers, after)
+        hi = bisect.bisect_right(self._numbers, upto)
+        for at in range(lo, hi):
+            yield self._numbers[at], self._load(self._records[at])
+
+    def read_after(self, tuple_id: int, upto: int) -> Iterator[pa.RecordBatch]:
+        """The tuples after this id, up to and with a bucket."""
+        bucket, rank = unpack_id(tuple_id)
+        after = bucket - 1
+        if tuple_id >= self._commit.dropped_id:
+            after = max(after, self._commit.dropped_to)
+        for number, batch in self.read(after, upto):
+            yield batch.slice(rank + 1) if number == bucket else batch
+
+    def _load(self, record: _Record) -> pa.RecordBatch:
+        payload = read_frame(self._disk, record.segment, record.offset, record.length)
+        return pa.ipc.read_record_batch(pa.py_buffer(payload[_HEAD.size :]), self.schema.arrow)
+
+    # --- writing -------------------------------------------------------------
+
+    def append(
+        self, buckets: Sequence[tuple[int, pa.RecordBatch]], boundary_us: int, memo: bytes = b""
+    ) -> None:
+        """Add whole buckets and move the boundary, durably and all at once."""
+        self._refuse_open(buckets, boundary_us)
+        segment, size = self._commit.segment, self._commit.size
+        written: dict[str, list[bytes]] = {}
+        records: list[_Record] = []
+        for bucket, batch in buckets:
+            data = _encode(bucket, batch)
+            if not segment or size >= self._segment_bytes:
+                segment, size = f"{bucket:012d}.seg", 0
+            written.setdefault(segment, []).append(data)
+            records.append(_Record(segment, size, len(data)))
+            size += len(data)
+        self._begin()
+        for name, frames in written.items():
+            self._disk.append(name, b"".join(frames))
+            self._disk.sync(name)
+        self._write_commit(
+            msgspec.structs.replace(
+                self._commit,
+                boundary_us=boundary_us,
+                segment=segment,
+                size=size,
+                memo=memo,
+                rows=self._commit.rows + sum(batch.num_rows for _, batch in buckets),
+            )
+        )
+        for (bucket, batch), record in zip(buckets, records, strict=True):
+            self._index(bucket, batch.num_rows, record)
+
+    def _refuse_open(self, buckets: Sequence[tuple[int, pa.RecordBatch]], boundary_us: int) -> None:
+        if boundary_us < self.boundary_us:
+            raise Stopped(f"the boundary {boundary_us} lies before {self.boundary_us}")
+        last = self.buckets.closed_by(self.boundary_us)
+        for bucket, _ in buckets:
+            if bucket <= last or self.buckets.end(bucket) > boundary_us:
+                raise Stopped(f"bucket {bucket} does not follow {last} or is still open")
+            last = bucket
+
+    def _begin(self) -> None:
+        """Clear away what a failed write left, then start one."""
+        if self._unfinished:
+            self._discard_uncommitted()
+        self._unfinished = True
+
+    def _write_commit(self, commit: Commit) -> None:
+        data = frame(msgspec.msgpack.encode(commit))
+        if self._commit_bytes > COMMIT_BYTES:
+            self._disk.replace(COMMITS, data)
+            self._commit_bytes = 0
+        else:
+            self._disk.append(COMMITS, data)
+            self._disk.sync(COMMITS)
+        self._commit_bytes += len(data)
+        self._commit = commit
+        self._unfinished = False
+
+    def truncate(self, upto: int) -> int:
+        """Drop the segments that hold nothing after this bucket; how many went.
+
+        The last segment stays: the next append goes on there.
+        """
+        first = bisect.bisect_right(self._numbers, upto)
+        kept = self._records[first].segment if first < len(self._records) else self._commit.segment
+        at = bisect.bisect_left(self._records, kept, key=lambda record: record.segment)
+        if at:
+            bucket = self._numbers[at - 1]
+            self._begin()
+            self._write_commit(
+                msgspec.structs.replace(
+                    self._commit,
+                    dropped_to=bucket,
+                    dropped_rows=self._totals[at - 1],
+                    dropped_id=pack_id(bucket, self.rows_between(bucket - 1, bucket) - 1),
+                )
+            )
+            del self._numbers[:at], self._totals[:at], self._records[:at]
+        going = [name for name in self._segments() if name < kept]
+        for name in going:
+            self._disk.remove(name)
+        return len(going)
+
+    # --- recovery ------------------------------------------------------------
+
+    def _segments(self) -> list[str]:
+        return sorted(name for name in self._disk.names() if name.endswith(".seg"))
+
+    def _recover(self) -> None:
+        for offset, payload in scan_frames(self._disk, COMMITS):
+            self._commit = msgspec.msgpack.decode(payload, type=Commit)
+            self._commit_bytes = offset + HEAD_SIZE + len(payload)
+        refuse_damage(self._disk, COMMITS, self._commit_bytes)
+        if self._commit.format != FORMAT:
+            raise Stopped(f"the log has format {self._commit.format}; this version reads {FORMAT}")
+        self._begin()
+        for name in self._segments():
+            if int(name.removesuffix(".seg")) <= self._commit.dropped_to:
+                self._disk.remove(name)
+            else:
+                self._index_segment(name)
+        if self._total != self._commit.rows:
+            raise Stopped(f"the log holds {self._total} tuples of {self._commit.rows}")
+        self._unfinished = False
+
+    def _discard_uncommitted(self) -> None:
+        # The commit goes first: it must never stand without the data it names.
+        if self._disk.size(COMMITS) > self._commit_bytes:
+            self._disk.cut(COMMITS, self._commit_bytes)
+        for name in self._segments():
+            if name > self._commit.segment:
+                self._disk.remove(name)
+            elif name == self._commit.segment and self._disk.size(name) > self._commit.size:
+                self._disk.cut(name, self._commit.size)
+
+    def _index_segment(self, name: str) -> None:
+        offset, size = 0, self._disk.size(name)
+        while offset < size:
+            start = self._disk.read(name, offset, HEAD_SIZE + _HEAD.size)
+            length = int.from_bytes(start[:4], "little")
+            bucket, rows = _unpack_head(start[HEAD_SIZE:], length)
+            if rows < 0 or offset + HEAD_SIZE + length > size:
+                raise Stopped(f"the log file {name} is damaged at byte {offset}")
+            self._index(bucket, rows, _Record(name, offset, HEAD_SIZE + length))
+            offset += HEAD_SIZE + length
+
+    def _index(self, bucket: int, rows: int, record: _Record) -> None:
+        self._totals.append(self._total + rows)
+        self._numbers.append(bucket)
+        self._records.append(record)
+
+
+def _encode(bucket: int, batch: pa.RecordBatch) -> bytes:
+    body: bytes = batch.serialize().to_pybytes()
+    rows, length = batch.num_rows, _HEAD.size + len(body)
+    return frame(_HEAD.pack(bucket, rows, _head_check(bucket, rows, length)) + body)
+
+
+def _unpack_head(head: bytes, length: int) -> tuple[int, int]:
+    """Bucket and rows; -1 rows if the head or the frame's length is damaged."""
+    if len(head) < _HEAD.size:
+        return -1, -1
+    bucket, rows, check = _HEAD.unpack(head)
+    return bucket, rows if check == _head_check(bucket, rows, length) else -1
+
+
+def _head_check(bucket: int, rows: int, length: int) -> int:
+    return zlib.crc32(struct.pack("<qqI", bucket, rows, length))

@@ -1,0 +1,394 @@
+"""The stable log over a disk that crashes, tears writes, fills up and rots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams.stream_data import BUCKETS, SIZE, simple_rows
+
+from australis.kernel.errors import Stopped
+from australis.kernel.ids import pack_id
+from australis.sim.disk import SimDisk
+from australis.streams import log as log_module
+from australis.streams.canonical import by_bucket, canonical_order
+from australis.streams.frames import scan_frames
+from australis.streams.log import COMMITS, StableLog
+from australis.streams.schema import parse_schema
+
+SCHEMA = parse_schema("n int, s string")
+SEGMENT_BYTES = 700
+"""One to three buckets a segment."""
+
+
+class FaultyDisk(SimDisk):
+    """A disk whose next operations fail after so many steps, a sync among them."""
+
+    steps_left: int | None = None
+
+    def _step(self) -> None:
+        if self.steps_left == 0:
+            raise OSError(5, "Input/output error")
+        if self.steps_left is not None:
+            self.steps_left -= 1
+
+    def append(self, name: str, data: bytes) -> None:
+        self._step()
+        super().append(name, data)
+
+    def sync(self, name: str) -> None:
+        self._step()
+        super().sync(name)
+
+    def cut(self, name: str, size: int) -> None:
+        self._step()
+        super().cut(name, size)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._step()
+        super().replace(name, data)
+
+    def remove(self, name: str) -> None:
+        self._step()
+        super().remove(name)
+
+    def heal(self) -> None:
+        self.steps_left = self.writes_left = None
+
+
+def open_log(disk: SimDisk) -> StableLog:
+    return StableLog(disk, SCHEMA, BUCKETS, segment_bytes=SEGMENT_BYTES)
+
+
+def bucket_batch(bucket: int, rows: int, salt: int = 0) -> tuple[int, pa.RecordBatch]:
+    stime = bucket * SIZE + 1
+    table = pa.Table.from_batches(
+        [simple_rows(SCHEMA, [(stime, i, f"{bucket}/{salt}") for i in range(rows)])]
+    )
+    (made,) = by_bucket(table, canonical_order(table), SCHEMA, BUCKETS)
+    return made
+
+
+@dataclass(frozen=True)
+class State:
+    """What a log must say: the tuples (id, text), boundary, memo."""
+
+    rows: tuple[tuple[int, str], ...] = ()
+    boundary_us: int = 0
+    memo: bytes = b""
+
+
+def texts(batches: list[pa.RecordBatch]) -> tuple[tuple[int, str], ...]:
+    return tuple(
+        pair
+        for batch in batches
+        for pair in zip(batch["_id"].to_pylist(), batch["s"].to_pylist(), strict=True)
+    )
+
+
+def observed(log: StableLog, after: int = -1) -> State:
+    batches = [batch for _, batch in log.read(after, BUCKETS.last)]
+    return State(texts(batches), log.boundary_us, log.memo)
+
+
+@dataclass
+class Appends:
+    """Makes appends that follow each other, and what the log must be after each."""
+
+    log: StableLog
+    state: State = field(default_factory=State)
+    next_bucket: int = 0
+    salt: int = 0
+
+    def append(self, shape: list[tuple[int, int]]) -> State:
+        """Try to add buckets, each (gap before it, rows); the state if it succeeds."""
+        self.salt += 1
+        bucket, made = self.next_bucket, []
+        for gap, rows in shape:
+            bucket += gap
+            made.append(bucket_batch(bucket, rows, self.salt))
+            bucket += 1
+        rows = self.state.rows + texts([batch for _, batch in made])
+        wanted = State(rows, bucket * SIZE, b"m%d" % self.salt)
+        self.attempted = wanted
+        self.log.append(made, wanted.boundary_us, wanted.memo)
+        self.state, self.next_bucket = wanted, bucket
+        return wanted
+
+    def reopen(self, disk: SimDisk) -> None:
+        """The log is what was acknowledged, or one more append whose commit survived."""
+        self.log = open_log(disk)
+        found = observed(self.log)
+        assert found in (self.state, self.attempted)
+        self.state, self.next_bucket = found, found.boundary_us // SIZE
+
+
+Shape = list[tuple[int, int]]
+SHAPES: st.SearchStrategy[Shape] = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=4
+)
+
+
+def crash(disk: SimDisk, data: st.DataObject) -> None:
+    disk.crash(lambda unsynced: data.draw(st.integers(0, unsynced)))
+
+
+@given(st.lists(SHAPES, min_size=1, max_size=5), st.data())
+def test_what_returned_survives_a_crash(shapes: list[Shape], data: st.DataObject) -> None:
+    disk = SimDisk()
+    appends = Appends(open_log(disk))
+    for shape in shapes:
+        state = appends.append(shape)
+        assert observed(appends.log) == state
+        assert appends.log.rows == len(state.rows)
+        if data.draw(st.booleans()):
+            crash(disk, data)
+            appends.reopen(disk)
+            assert appends.state == state
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_a_failing_disk_loses_nothing_acknowledged(data: st.DataObject) -> None:
+    """Appends fail half-way; then the log goes on at once, or after a crash."""
+    disk = FaultyDisk()
+    appends = Appends(open_log(disk))
+    appends.append([(0, 1)])
+    for _ in range(data.draw(st.integers(1, 5))):
+        disk.writes_left = data.draw(st.none() | st.integers(0, 3))
+        disk.steps_left = data.draw(st.none() | st.integers(0, 6))
+        try:
+            appends.append(data.draw(SHAPES))
+        except OSError:
+            assert observed(appends.log) == appends.state
+        disk.heal()
+        if data.draw(st.booleans()):
+            crash(disk, data)
+            appends.reopen(disk)
+    appends.append([(0, 2)])
+    disk.crash()
+    appends.reopen(disk)
+    assert appends.state == appends.attempted
+
+
+@given(SHAPES, st.integers(0, 4))
+def test_a_full_disk_is_as_if_nothing_had_happened(shape: Shape, left: int) -> None:
+    """The same append, tried again when there is room, gives the same bytes."""
+    full, roomy = SimDisk(), SimDisk()
+    for disk in (full, roomy):
+        open_log(disk).append([bucket_batch(0, 2)], SIZE, b"first")
+    tried = Appends(open_log(full), next_bucket=1)
+    full.writes_left = left
+    try:
+        tried.append(shape)
+    except OSError:
+        full.writes_left = None
+        tried.salt = 0
+        tried.append(shape)
+    Appends(open_log(roomy), next_bucket=1).append(shape)
+    assert full.content() == roomy.content()
+
+
+def filled(disk: SimDisk, buckets: int = 9) -> StableLog:
+    log = open_log(disk)
+    for bucket in range(buckets):
+        log.append([bucket_batch(2 * bucket, 1 + bucket % 3)], (2 * bucket + 1) * SIZE)
+    return log
+
+
+def all_ids(log: StableLog) -> list[int]:
+    return [i for _, batch in log.read(-1, BUCKETS.last) for i in batch["_id"].to_pylist()]
+
+
+def test_reading_across_segments_after_every_id() -> None:
+    disk = SimDisk()
+    written = filled(disk)
+    for log in (written, open_log(disk)):
+        ids = all_ids(log)
+        assert len(disk.names()) > 4, "several segments"
+        assert len(ids) == log.rows == 18
+        assert ids == sorted(set(ids))
+        for at, tuple_id in enumerate([-1, *ids]):
+            for upto in (3, 8, BUCKETS.last):
+                batches = log.read_after(tuple_id, upto)
+                found = [i for batch in batches for i in batch["_id"].to_pylist()]
+                assert found == [i for i in ids[at:] if i < pack_id(upto + 1, 0)]
+
+
+def test_reading_after_an_id_whose_bucket_is_empty() -> None:
+    log = filled(SimDisk(), 3)
+    after = [i for b in log.read_after(pack_id(1, 5), BUCKETS.last) for i in b["_id"].to_pylist()]
+    assert after == [i for i in all_ids(log) if i > pack_id(1, 5)]
+
+
+@given(st.integers(-1, 20), st.integers(-1, 20))
+@settings(max_examples=60, deadline=None)
+def test_reads_and_counts_of_any_range(after: int, upto: int) -> None:
+    log = filled(SimDisk(), 8)
+    found = list(log.read(after, upto))
+    assert [number for number, _ in found] == [b for b in range(0, 16, 2) if after < b <= upto]
+    if after <= upto:
+        assert log.rows_between(after, upto) == sum(batch.num_rows for _, batch in found)
+    assert log.first_bucket == 0
+
+
+@given(st.lists(st.integers(-1, 18), min_size=1, max_size=3), st.data())
+@settings(max_examples=80, deadline=None)
+def test_truncation_keeps_what_lies_after_it(uptos: list[int], data: st.DataObject) -> None:
+    disk = FaultyDisk()
+    log = filled(disk)
+    ids = all_ids(log)
+    for upto in uptos:
+        disk.steps_left = data.draw(st.none() | st.integers(0, 4))
+        try:
+            log.truncate(upto)
+        except OSError:
+            assert disk.steps_left == 0
+        disk.heal()
+        if data.draw(st.booleans()):
+            crash(disk, data)
+            log = open_log(disk)
+    kept = [i for b in log.read_after(_before(log), BUCKETS.last) for i in b["_id"].to_pylist()]
+    assert kept == ids[len(ids) - len(kept) :]
+    assert set(kept) >= {i for i in ids if i >= pack_id(max(uptos) + 1, 0)}
+    assert log.rows == len(kept)
+    log.append([bucket_batch(30, 2)], 31 * SIZE)
+    again = open_log(disk)
+    assert again.rows == len(kept) + 2
+    assert again.rows_between(29, 30) == 2
+
+
+def _before(log: StableLog) -> int:
+    """The last id that truncation may have dropped, as a consumer would remember it."""
+    assert log.first_bucket is not None
+    if log.first_bucket == 0:
+        return -1
+    dropped = log.first_bucket // 2 - 1
+    return pack_id(2 * dropped, dropped % 3)
+
+
+def test_truncation_drops_every_segment_it_may() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    before = set(disk.names())
+    starts = sorted(int(name[:-4]) for name in before - {COMMITS})
+    # The bucket before a segment's first is empty: the segments before it may go.
+    assert log.truncate(starts[2] - 1) == 2
+    assert before - set(disk.names()) == {f"{start:012d}.seg" for start in starts[:2]}
+    assert log.first_bucket == starts[2]
+    assert log.truncate(starts[2] - 1) == 0
+    assert log.truncate(BUCKETS.last) == len(starts) - 3
+    assert log.first_bucket == starts[-1], "the last segment stays"
+
+
+def test_what_was_truncated_cannot_be_read() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    ids = all_ids(log)
+    log.truncate(9)
+    assert log.first_bucket is not None
+    gone = [i for i in ids if i < pack_id(log.first_bucket, 0)]
+    assert gone
+    for reader in (log, open_log(disk)):
+        for tuple_id in [-1, *gone[:-1]]:
+            with pytest.raises(Stopped, match="no longer in the log"):
+                list(reader.read_after(tuple_id, BUCKETS.last))
+        rest = [i for b in reader.read_after(gone[-1], BUCKETS.last) for i in b["_id"].to_pylist()]
+        assert rest == ids[len(gone) :], "whoever has read all that went reads on"
+        assert reader.rows_between(reader.first_bucket or 0, BUCKETS.last) < reader.rows
+        with pytest.raises(Stopped):
+            list(reader.read(-1, 3))
+
+
+def test_a_damaged_byte_stops_the_reader() -> None:
+    """Whatever byte of a segment rots, nobody reads wrong or missing tuples."""
+    disk = SimDisk()
+    filled(disk, 3)
+    for name, content in disk.content().items():
+        if name == COMMITS:
+            continue
+        for at in range(len(content)):
+            rotten = _rot(disk, name, at)
+            with pytest.raises(Stopped, match="is damaged"):
+                observed(open_log(rotten))
+
+
+def test_a_damaged_commit_that_others_follow_stops_the_log() -> None:
+    disk = SimDisk()
+    filled(disk, 4)
+    # Damage in the last one cannot be told from a torn write.
+    last_commit = max(offset for offset, _ in scan_frames(disk, COMMITS))
+    for at in range(last_commit):
+        with pytest.raises(Stopped, match="damaged"):
+            open_log(_rot(disk, COMMITS, at))
+
+
+def _rot(disk: SimDisk, name: str, at: int) -> SimDisk:
+    rotten = SimDisk()
+    for other, content in disk.content().items():
+        changed = bytearray(content)
+        if other == name:
+            changed[at] ^= 0xFF
+        rotten.replace(other, bytes(changed))
+    return rotten
+
+
+def test_zeros_at_the_end_are_torn() -> None:
+    """Some file systems give a file its length before its bytes."""
+    disk = SimDisk()
+    before = observed(filled(disk, 2))
+    disk.append(COMMITS, bytes(20))
+    log = open_log(disk)
+    assert observed(log) == before
+    log.append([bucket_batch(7, 1)], 8 * SIZE)
+    assert open_log(disk).boundary_us == 8 * SIZE
+
+
+def test_a_lost_segment_is_noticed() -> None:
+    disk = SimDisk()
+    filled(disk)
+    for name in disk.names():
+        if name.endswith(".seg"):
+            lost = SimDisk()
+            for other, content in disk.content().items():
+                if other != name:
+                    lost.replace(other, content)
+            with pytest.raises(Stopped):
+                open_log(lost)
+
+
+def test_appends_must_follow() -> None:
+    log = filled(SimDisk(), 3)
+    boundary, before = log.boundary_us, observed(log)
+    log.append([], boundary + SIZE, b"idle")
+    for bucket, upto in ((4, 9), (5, 9), (9, 9), (10, 9)):
+        with pytest.raises(Stopped, match="does not follow"):
+            log.append([bucket_batch(bucket, 1)], upto * SIZE)
+    with pytest.raises(Stopped, match="does not follow"):
+        log.append([bucket_batch(8, 1), bucket_batch(7, 1)], 9 * SIZE)
+    with pytest.raises(Stopped, match="lies before"):
+        log.append([], boundary)
+    assert observed(log) == State(before.rows, boundary + SIZE, b"idle")
+
+
+def test_the_commit_file_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "COMMIT_BYTES", 200)
+    disk = SimDisk()
+    appends = Appends(open_log(disk))
+    for _ in range(30):
+        appends.append([(0, 1)])
+        assert disk.size(COMMITS) < 300
+    disk.crash()
+    appends.reopen(disk)
+    assert appends.next_bucket == 30
+
+
+def test_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimDisk()
+    filled(disk, 1)
+    monkeypatch.setattr(log_module, "FORMAT", 2)
+    with pytest.raises(Stopped, match="format 1"):
+        open_log(disk)

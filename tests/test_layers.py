@@ -1,0 +1,84 @@
+"""The layers of the architecture, enforced: imports go downward, pure packages stay pure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "australis"
+LAYERS = ["kernel", "streams", "diagram", "spark", "live", "bench", "cli"]
+"""From the bottom up; `sim` stands beside `live` and knows neither Spark nor Flight."""
+MAY_IMPORT = {name: set(LAYERS[: i + 1]) for i, name in enumerate(LAYERS)} | {
+    "sim": {"kernel", "streams", "diagram", "sim"}
+}
+PURE = ("kernel", "streams", "diagram")
+IMPURE_MODULES = {
+    "asyncio", "fcntl", "glob", "io", "multiprocessing", "os", "pathlib", "queue", "random",
+    "secrets", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time",
+    "urllib", "uuid",
+}  # fmt: skip
+IMPURE_CALLS = {"open", "print", "input", "now", "utcnow", "today", "default_rng"}
+
+
+def modules() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def package(path: Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def in_package(*packages: str) -> list[Path]:
+    return [p for p in modules() if package(p) in packages]
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if package(p)], ids=str)
+def test_imports_go_downward(path: Path) -> None:
+    for name in imports(path):
+        top, _, rest = name.partition(".")
+        if top == "australis" and rest and (ROOT / rest.split(".")[0]).is_dir():
+            target = rest.split(".")[0]
+            assert target in MAY_IMPORT[package(path)], f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=str)
+def test_spark_and_flight_stay_in_their_packages(path: Path) -> None:
+    for name in imports(path):
+        if name.startswith(("pyspark", "py4j")):
+            # The benchmark drives bare Spark beside ours.
+            assert package(path) in ("spark", "bench"), f"{path} imports {name}"
+        if name.startswith(("asyncio", "pyarrow.flight")):
+            assert package(path) == "live", f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", in_package(*PURE), ids=str)
+def test_pure_packages_touch_nothing(path: Path) -> None:
+    for name in imports(path):
+        assert name.split(".")[0] not in IMPURE_MODULES, f"{path} imports {name}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            called = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", "")
+            )
+            assert called not in IMPURE_CALLS, f"{path}:{node.lineno} calls {called}"
+
+
+def test_every_module_says_what_it_is() -> None:
+    missing = [p for p in modules() if not ast.get_docstring(ast.parse(p.read_text()))]
+    assert not missing

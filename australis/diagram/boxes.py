@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from statistics import fmean
 
 from australis.diagram.canvas import Canvas
@@ -15,6 +17,7 @@ GAP = 3
 WRAPS = (34, 26, 20)
 """Widths of the text in a box, the widest that fits is taken."""
 LINES = 2
+JOG = 2
 
 _STYLES = {"source": "╭─╮│╰╯", "operator": "┌─┐│└┘", "sink": "╔═╗║╚╝", "output": "╔═╗║╚╝"}
 
@@ -52,10 +55,10 @@ class _Sheet:
 
     def draw(self) -> str:
         """All layers and what lies between them."""
-        row = 0
-        for upper, lower in zip(self._layout.layers, [*self._layout.layers[1:], []], strict=True):
-            bottom = self._draw_layer(upper, row)
-            row = self._draw_channel(upper, bottom) if lower else bottom
+        row, layers = 0, self._layout.layers
+        for at, layer in enumerate(layers, 1):
+            bottom = self._draw_layer(layer, row)
+            row = self._draw_channel(layer, bottom) if at < len(layers) else bottom
         return str(self._canvas)
 
     # --- columns -------------------------------------------------------------
@@ -81,30 +84,34 @@ class _Sheet:
         return self._left[key] + self._span[key] / 2
 
     def _straighten(self) -> None:
-        """Move a port under or over its only partner where its box is wide enough."""
-        wires = list(dict.fromkeys((a, b) for step in self._steps() for a, b in [step]))
+        """Move a port under or over its partner where its box is wide enough.
+
+        A port with a single wire may go any way if its partner has no other wire either,
+        and otherwise as far as takes a small jog out of a branching line.
+        """
+        wires = list(dict.fromkeys(self._steps()))
+        starts, ends = Counter(s for s, _ in wires), Counter(e for _, e in wires)
         for start, end in wires:
-            alone_below = sum(other == end for _, other in wires) == 1
-            alone_above = sum(other == start for other, _ in wires) == 1
-            if not (alone_above and alone_below):
-                continue
-            if self._only_port(self._ends, end) and self._inside(end[0], self._starts[start]):
-                self._ends[end] = self._starts[start]
-            elif self._only_port(self._starts, start) and self._inside(start[0], self._ends[end]):
-                self._starts[start] = self._ends[end]
+            here, there = self._starts[start], self._ends[end]
+            near = starts[start] == ends[end] == 1 or abs(here - there) <= JOG
+            if near and ends[end] == 1 and self._may_move(self._ends, end, here):
+                self._ends[end] = here
+            elif near and starts[start] == 1 and self._may_move(self._starts, start, there):
+                self._starts[start] = there
 
-    def _only_port(self, ports: dict[tuple[str, str], int], port: tuple[str, str]) -> bool:
-        return sum(key == port[0] for key, _ in ports) == 1
-
-    def _inside(self, key: str, column: int) -> bool:
-        return self._left[key] + 1 < column < self._left[key] + self._span[key] - 2
+    def _may_move(
+        self, ports: dict[tuple[str, str], int], port: tuple[str, str], column: int
+    ) -> bool:
+        key = port[0]
+        inside = self._left[key] + 1 < column < self._left[key] + self._span[key] - 2
+        return inside and sum(other == key for other, _ in ports) == 1
 
     def _steps(self) -> list[tuple[tuple[str, str], tuple[str, str]]]:
         """For each step of each arrow the port it leaves and the port it enters."""
         return [
             ((upper, arrow.stream), (lower, _end_port(self._layout, arrow, lower)))
             for arrow, path in self._layout.paths.items()
-            for upper, lower in zip(path, path[1:], strict=False)
+            for upper, lower in pairwise(path)
         ]
 
     # --- drawing -------------------------------------------------------------
@@ -125,7 +132,7 @@ class _Sheet:
 
     def _draw_box(self, key: str, row: int, height: int) -> None:
         box, span, left = self._layout.boxes[key], self._span[key], self._left[key]
-        nw, across, ne, side, sw, se = _STYLES[box.role]
+        nw, across, ne, side, sw, se = list(_STYLES[box.role])
         mark = f"[{box.fragment}]" if box.fragment else ""
         edge = f"{nw}{across}{mark}".ljust(span - 1, across) + ne
         self._canvas.write(row, left, edge)
@@ -177,7 +184,7 @@ class _Sheet:
 def _starts(layout: Layout) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for arrow, path in layout.paths.items():
-        for upper, lower in zip(path, path[1:], strict=False):
+        for upper, lower in pairwise(path):
             found.setdefault(upper, {}).setdefault(arrow.stream, []).append(lower)
     return found
 
@@ -185,7 +192,7 @@ def _starts(layout: Layout) -> dict[str, dict[str, list[str]]]:
 def _ends(layout: Layout) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for arrow, path in layout.paths.items():
-        for upper, lower in zip(path, path[1:], strict=False):
+        for upper, lower in pairwise(path):
             port = _end_port(layout, arrow, lower)
             found.setdefault(lower, {}).setdefault(port, []).append(upper)
     return found

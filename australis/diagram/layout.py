@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import fmean
 
 from australis.diagram.describe import details, summary
@@ -57,7 +58,7 @@ class Layout:
 
     def steps(self) -> list[tuple[str, str]]:
         """Every pair of neighbours, one in each of two adjacent layers."""
-        found = {pair: None for p in self.paths.values() for pair in zip(p, p[1:], strict=False)}
+        found = {pair: None for p in self.paths.values() for pair in pairwise(p)}
         return list(found)
 
 
@@ -214,7 +215,7 @@ def _spread(
 ) -> list[float]:
     """The places nearest to the wanted ones that keep order and gaps (isotonic regression)."""
     offsets = [0.0]
-    for one, two in zip(layer, layer[1:], strict=False):
+    for one, two in pairwise(layer):
         offsets.append(offsets[-1] + (extent(one) + extent(two)) / 2 + gap)
     pools: list[list[float]] = []
     for want, offset in zip(wanted, offsets, strict=False):

@@ -24,7 +24,8 @@ from australis.kernel.errors import Stopped, UserError
 OPEN_FILES = 32
 """How many file descriptors one disk keeps open; a long log has more segments."""
 
-TEMPORARY = ".tmp"
+TEMPORARY = ".australis-tmp"
+"""What a `replace` that a crash interrupted leaves behind, until the next one."""
 
 
 @contextmanager
@@ -86,8 +87,6 @@ class FileDisk:
         self._open_fds: OrderedDict[str, int] = OrderedDict()
         with stopping("open", directory):
             make_directory(directory)
-            for path in directory.glob(f"*{TEMPORARY}"):
-                path.unlink()  # a `replace` that a crash interrupted
 
     def names(self) -> list[str]:
         with stopping("list", self.directory):

@@ -1,12 +1,8 @@
 """The source proxy: one thread that turns a source into a stable log.
 
-A source that can be read again is read from the log's cursor on. Rows that
-cannot be asked for again are stamped, written to the journal and synced, and
-only then acknowledged; after a crash the journal is what is read again. Either
-way every row is in the log once, or in the file of late tuples once.
-
-Rows without a time column are stamped on arrival: with the clock, but never at
-or below a boundary that was published, whatever the clock does.
+A source that can be read again is read from the log's cursor on; rows that
+cannot be asked for again go through a `Receiver` and its journal. Either way
+every row is in the log once, or in the file of late tuples once.
 """
 
 from __future__ import annotations
@@ -16,30 +12,23 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
-from australis.diagram.model import ARRIVAL, Source
-from australis.kernel.errors import AustralisError, Stopped, UserError
-from australis.live.files import FileDisk
-from australis.live.journal import Journal
+from australis.diagram.model import Source
+from australis.kernel.errors import AustralisError, Stopped
 from australis.live.options import Options
+from australis.live.receiver import Receiver, has_ended
 from australis.live.source_log import SourceLog, SourceStats
 from australis.live.sources import check_options, open_reader
 from australis.live.sources.base import Reader
-from australis.live.sources.inbox import Delivery, Inbox
+from australis.live.sources.inbox import Inbox
 from australis.live.sources.push import PushHandle
-from australis.live.sources.replay import Pacer, Release, stamped, with_stimes
+from australis.live.sources.replay import Pacer, Release, stamped
 from australis.live.sources.tcp import TcpListener
-from australis.streams.buckets import stime_values
 from australis.streams.log import StableLog
-from australis.streams.schema import TIMESTAMP
 
 CLOSE_ROWS = 100_000
 CLOSE_EVERY_S = 0.2
 """At full speed buckets are appended together, to sync seldom."""
 ROOM_POLL_S = 0.02
-IDLE_S = 0.5
 
 _WALL_AT_START_US = time.time_ns() // 1000
 _MONOTONIC_AT_START_NS = time.monotonic_ns()
@@ -71,6 +60,7 @@ class SourceProxy:
         self.error: BaseException | None = None
         self.push_handle: PushHandle | None = None
         self.listener: TcpListener | None = None
+        self._receiver: Receiver | None = None
         self._log = log
         self._on_error = on_error
         self._clock = clock
@@ -86,11 +76,12 @@ class SourceProxy:
             self._open_door(state)
 
     def _open_door(self, state: Path) -> None:
-        self._disk = FileDisk(state / "journal" / self.source.name)
-        self._journal = Journal(self._disk, self._writer.stream.row_schema)
-        self._last_us = 0
         if self._ended:
-            self._inbox.shut(UserError("has ended and takes no more rows", name=self.source.name))
+            self._inbox.shut(has_ended(self.source))
+        else:
+            self._receiver = Receiver(
+                self.source, self._writer, self._inbox, state, self._log.buckets, self._clock
+            )
         if self.source.kind == "push":
             self.push_handle = PushHandle(self.source, self._log.buckets, self._inbox)
         elif not self._ended:
@@ -124,8 +115,8 @@ class SourceProxy:
                 return
             if self._reader is not None:
                 self._replay(self._reader)
-            else:
-                self._receive()
+            elif self._receiver is not None:
+                self._receive(self._receiver)
         except BaseException as error:
             self.error = error
             if self._on_error is not None:
@@ -141,8 +132,8 @@ class SourceProxy:
             self._inbox.shut(Stopped(f"the source stopped: {reason}"))
         if self.listener is not None:
             self.listener.stop()
-        if self.source.kind in ("push", "tcp"):
-            self._disk.close()
+        if self._receiver is not None:
+            self._receiver.release()
         self._writer.release()
 
     # --- sources that can be read again --------------------------------------
@@ -191,77 +182,9 @@ class SourceProxy:
 
     # --- sources that cannot --------------------------------------------------
 
-    def _receive(self) -> None:
-        self._recover()
+    def _receive(self, receiver: Receiver) -> None:
+        receiver.recover()
         if self.listener is not None:
             self.listener.start()
-        while not self._stopping.is_set():
-            if self._admit(self._inbox.take(self._patience_s())):
-                return
-            clock_us = self._now_us() if self.source.time == ARRIVAL else None
-            self._writer.close(self._writer.stream.due_boundary(clock_us))
-            self._journal.forget(self._writer.memo.resume)
-
-    def _recover(self) -> None:
-        memo = self._writer.memo
-        for rows in self._journal.rows_from(memo.resume):
-            self._writer.take(rows)
-            self._last_us = max(self._last_us, int(stime_values(rows.column("_stime")).max()))
-        self._last_us = max(self._last_us, memo.newest_us)
-        if self._writer.next_row < memo.read:
-            raise Stopped(
-                f"the journal of '{self.source.name}' ends at row {self._writer.next_row},"
-                f" but its log knows of {memo.read}"
-            )
-
-    def _now_us(self) -> int:
-        """The arrival time of a tuple that comes now."""
-        self._last_us = max(self._clock(), self._writer.stream.boundary_us + 1, self._last_us)
-        return self._last_us
-
-    def _patience_s(self) -> float:
-        """How long nothing needs to be done if no row comes."""
-        if self.source.time != ARRIVAL:
-            return IDLE_S
-        size_us, now_us = self._log.buckets.size_us, self._clock() - 1 - self.source.slack_us
-        return min(IDLE_S, (size_us - now_us % size_us) / 1e6)
-
-    def _admit(self, deliveries: list[Delivery]) -> bool:
-        """Make what was delivered durable and take it; whether the source has ended."""
-        last = next((i for i, d in enumerate(deliveries) if d.end), None)
-        taken = deliveries if last is None else deliveries[: last + 1]
-        try:
-            self._take(taken)
-            if last is not None:
-                self._writer.end()
-                self._journal.clear()
-        except BaseException as error:
-            known = error if isinstance(error, AustralisError) else Stopped(f"stopped: {error}")
-            for delivery in deliveries:
-                delivery.finish(known)
-            raise
-        if last is not None:
-            ended = UserError("has ended and takes no more rows", name=self.source.name)
-            self._inbox.shut(ended)
-            for delivery in deliveries[last + 1 :]:
-                delivery.finish(ended)
-        for delivery in taken:
-            delivery.finish()
-        return last is not None
-
-    def _take(self, deliveries: list[Delivery]) -> None:
-        parts = [self._stamped(d) for d in deliveries if d.rows.num_rows]
-        rejected = [one for d in deliveries for one in d.rejected]
-        if rejected:
-            self._writer.reject(rejected)
-            self._writer.sync_rejected()
-        if parts:
-            rows = pa.concat_batches(parts)
-            self._journal.append(self._writer.next_row, rows)
-            self._writer.take(rows)
-
-    def _stamped(self, delivery: Delivery) -> pa.RecordBatch:
-        stimes = delivery.stimes
-        if stimes is None:
-            stimes = pa.array(np.full(delivery.rows.num_rows, self._now_us()), TIMESTAMP)
-        return with_stimes(stimes, delivery.rows)
+        while not self._stopping.is_set() and not receiver.step():
+            pass

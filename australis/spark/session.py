@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import socketserver
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import accumulators
 from pyspark.sql import SparkSession
 
 from australis.kernel.errors import UserError
@@ -75,8 +78,20 @@ def open_session(
     except Exception as error:
         text = str(error).splitlines()[0]
         raise UserError(f"Spark does not start on master {master!r}: {text}") from None
+    _quiet_accumulators()
     prepare(spark)
     return spark
+
+
+def _quiet_accumulators() -> None:
+    """Stopping a query cuts a connection of pyspark's own, which need not be told."""
+
+    def handle_error(self: Any, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError):
+            socketserver.BaseServer.handle_error(self, request, client_address)
+
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def process_id(spark: SparkSession) -> int:

@@ -72,6 +72,16 @@ def test_buckets_ids_and_types(rows: pa.Table) -> None:
             assert bucket * SIZE < row["_stime"] <= (bucket + 1) * SIZE
 
 
+@pytest.mark.parametrize("field", EVERYTHING, ids=lambda f: f.name)
+def test_every_column_breaks_ties(field: Any) -> None:
+    samples = {"boolean": True, "string": "x", "binary": b"x", "date": dt.date(2026, 5, 4)}
+    value = {"place": {"tag": "x"}}.get(field.name, samples.get(field.type, 1))
+    rows = [dict.fromkeys(EVERYTHING.names), {**dict.fromkeys(EVERYTHING.names), field.name: value}]
+    batches = [simple_rows(EVERYTHING, [(1, *row.values())]) for row in rows]
+    one, two = pa.Table.from_batches(batches), pa.Table.from_batches(batches[::-1])
+    assert encoded(one) == encoded(two)
+
+
 def test_order_is_stime_then_every_attribute() -> None:
     schema = parse_schema("a int, p struct<x: int>, b string")
     rows = [

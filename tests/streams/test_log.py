@@ -107,9 +107,9 @@ class Appends:
         """Try to add buckets, each (gap before it, rows); the state if it succeeds."""
         self.salt += 1
         bucket, made = self.next_bucket, []
-        for gap, rows in shape:
+        for gap, count in shape:
             bucket += gap
-            made.append(bucket_batch(bucket, rows, self.salt))
+            made.append(bucket_batch(bucket, count, self.salt))
             bucket += 1
         rows = self.state.rows + texts([batch for _, batch in made])
         wanted = State(rows, bucket * SIZE, b"m%d" % self.salt)
@@ -275,8 +275,9 @@ def test_truncation_drops_every_segment_it_may() -> None:
     log = filled(disk)
     before = set(disk.names())
     starts = sorted(int(name[:-4]) for name in before - {COMMITS})
-    # The bucket before a segment's first is empty: the segments before it may go.
-    assert log.truncate(starts[2] - 1) == 2
+    last = starts[2] - 2
+    assert log.truncate(last - 1) == 1, "the second segment still holds one bucket after that"
+    assert log.truncate(last) == 1
     assert before - set(disk.names()) == {f"{start:012d}.seg" for start in starts[:2]}
     assert log.first_bucket == starts[2]
     assert log.truncate(starts[2] - 1) == 0

@@ -7,6 +7,7 @@ goes through the journal (see `live.journal`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from australis.diagram.model import ARRIVAL, Source
@@ -14,7 +15,7 @@ from australis.kernel.errors import UserError
 from australis.live.options import Options
 from australis.live.sources.base import Chunk, Reader, Rejected
 from australis.live.sources.csv import CsvReader
-from australis.live.sources.generate import GENERATE_OPTIONS, GENERATORS
+from australis.live.sources.generate import GENERATE_OPTIONS, GENERATORS, read_options
 from australis.live.sources.jsonl import JsonlReader
 from australis.live.sources.parquet import ParquetReader
 from australis.live.sources.paths import FILE_OPTIONS
@@ -24,7 +25,11 @@ from australis.streams.schema import parse_type
 
 __all__ = ["Chunk", "Reader", "Rejected", "check_options", "open_reader"]
 
-_FILE_READERS = {"csv": CsvReader, "jsonl": JsonlReader, "parquet": ParquetReader}
+_FILE_READERS: dict[str, Callable[[Source, Path], Reader]] = {
+    "csv": CsvReader,
+    "jsonl": JsonlReader,
+    "parquet": ParquetReader,
+}
 _OPTIONS = dict.fromkeys(_FILE_READERS, FILE_OPTIONS) | {
     "generate": GENERATE_OPTIONS,
     "tcp": TCP_OPTIONS,
@@ -57,6 +62,7 @@ def check_options(source: Source, base: Path | None = None) -> None:
         options.flag("ack")
     if source.kind == "generate":
         options.choice("generator", GENERATORS, "")
+        read_options(source)
     if source.kind in _FILE_READERS:
         options.texts("path")
     if source.kind not in ("tcp", "push"):

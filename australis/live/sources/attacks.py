@@ -93,9 +93,7 @@ class ConnectionOptions:
             if fits and begin < until_us and end > since_us:
                 source = f"{kind.network}.{number % 254 + 1}"
                 start = self.start_us + begin
-                yield Attack(
-                    kind.name, source, start, start + kind.lasts_us, kind.connections
-                )
+                yield Attack(kind.name, source, start, start + kind.lasts_us, kind.connections)
 
 
 @lru_cache(maxsize=4096)

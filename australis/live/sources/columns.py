@@ -141,7 +141,7 @@ def fit(
 def _misfit(name: str, value: Any, wanted: pa.DataType) -> str:
     text = repr(value)
     text = text if len(text) <= 80 else text[:80] + "…"
-    return f"column '{name}': {text} is not a {type_name(wanted)}"
+    return f"column '{name}': {text} does not fit {type_name(wanted)}"
 
 
 def drop(rows: pa.RecordBatch, reasons: dict[int, str]) -> pa.RecordBatch:

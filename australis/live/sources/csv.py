@@ -84,9 +84,7 @@ class _File:
         told = (block.reject((row_lines or [])[row], reason) for row, reason in reasons.items())
         return Chunk(drop(rows, reasons), by_line((*block.rejected, *rejected, *told)))
 
-    def _strings(
-        self, block: Block
-    ) -> tuple[pa.RecordBatch, list[Rejected], list[int] | None]:
+    def _strings(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected], list[int] | None]:
         """The declared columns as strings, malformed rows, and each row's line if that is known."""
         if not block.data.strip(b"\r\n"):
             empty = [pa.array([], pa.string())] * len(self._wanted)

@@ -146,5 +146,5 @@ class PushHandle:
             value = values.iloc[row] if hasattr(values, "iloc") else values[row]
             shown = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
             raise self._wrong(
-                f"row {row}, column '{field.name}': {shown[:80]} is not a {field.type}"
+                f"row {row}, column '{field.name}': {shown[:80]} does not fit {field.type}"
             ) from None

@@ -1,0 +1,81 @@
+"""Where output streams go: files, the console, or a Python program.
+
+A sink follows one stream and remembers how far it is, so that a run that goes
+on leaves nothing out. Files hold each tuple exactly once; a function may see
+tuples again after a crash.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from australis.diagram.model import Sink
+from australis.kernel.errors import UserError
+from australis.live.files import make_directory, stopping
+from australis.live.options import Options
+from australis.live.sinks.base import SinkWriter, run_mark
+from australis.live.sinks.callback import CallbackSink, StreamIterator
+from australis.live.sinks.console import ConsoleSink
+from australis.live.sinks.jsonl import JsonlSink
+from australis.live.sinks.parquet import ParquetSink
+from australis.streams.schema import Schema
+
+__all__ = ["SinkWriter", "StreamIterator", "check_options", "open_sink"]
+
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "jsonl": ("path",),
+    "parquet": ("path",),
+    "console": (),
+    "callback": ("call", "rows"),
+}
+
+
+def check_options(sink: Sink) -> Options:
+    """The options of a sink; a `UserError` for a mistake in them."""
+    if sink.kind not in _OPTIONS:
+        raise UserError(
+            f"is of the unknown kind '{sink.kind}' (known: {', '.join(_OPTIONS)})",
+            name=sink.name,
+            place=sink.place,
+        )
+    options = Options(sink, _OPTIONS[sink.kind])
+    if sink.kind in ("jsonl", "parquet"):
+        options.text("path")
+    if sink.kind == "callback":
+        options.flag("rows")
+        if not callable(sink.options.get("call")):
+            raise options.wrong("needs the option 'call', a Python function")
+    return options
+
+
+def open_sink(
+    sink: Sink, schema: Schema, state: Path, base: Path, *, fresh: bool = False
+) -> SinkWriter:
+    """The writer of a sink, where it left off; `fresh` begins anew and drops old output."""
+    options = check_options(sink)
+    try:
+        return _open(sink, options, schema, state, base, fresh)
+    except UserError as error:
+        raise error.at(sink.place, sink.name) from None
+
+
+def _open(
+    sink: Sink, options: Options, schema: Schema, state: Path, base: Path, fresh: bool
+) -> SinkWriter:
+    if sink.kind in ("jsonl", "parquet"):
+        path = base / Path(options.text("path")).expanduser()
+        run = run_mark(state, sink, fresh=fresh)
+        if sink.kind == "parquet":
+            return ParquetSink(path, schema, run, fresh=fresh)
+        if path.is_dir():
+            raise UserError(f"would write to {path}, which is a directory")
+        return JsonlSink(path, run, fresh=fresh)
+    position = state / "sinks" / f"{sink.name}.position"
+    with stopping("write", position):
+        make_directory(position.parent)
+        if fresh:
+            position.unlink(missing_ok=True)
+    if sink.kind == "console":
+        return ConsoleSink(sys.stdout, position)
+    return CallbackSink(sink.options["call"], position, rows=options.flag("rows"))

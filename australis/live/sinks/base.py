@@ -1,0 +1,101 @@
+"""What all sinks share: the writer's contract, and whose output a file is.
+
+A sink's position may lie outside the state directory, beside what it wrote. If
+the state is deleted and the output is not, a new run would take the old position
+for its own and leave results out. So each state directory has a random mark per
+sink, which the output carries too.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from australis.diagram.model import Sink
+from australis.kernel.errors import UserError
+from australis.live.files import make_directory, replace_file, stopping
+
+
+class SinkWriter(Protocol):
+    """Writes the stable tuples of one stream somewhere, from where it left off."""
+
+    @property
+    def position(self) -> int:
+        """The id of the last tuple that is durably written; -1 if there is none."""
+        ...
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take tuples with their header columns, ids growing."""
+        ...
+
+    def flush(self) -> None:
+        """Make what was written durable and move the position.
+
+        A sink for which that is costly (Parquet) does it only now and then, so
+        the position tells how far it is.
+        """
+        ...
+
+    def close(self) -> None:
+        """Make everything durable and end."""
+        ...
+
+
+class Position(msgspec.Struct, frozen=True):
+    """What a sink remembers: the last id, how many bytes, and whose output it is."""
+
+    last_id: int = -1
+    bytes: int = 0
+    run: str = ""
+
+
+def run_mark(state: Path, sink: Sink, *, fresh: bool = False) -> str:
+    """The random mark of this state directory for this sink."""
+    path = state / "sinks" / f"{sink.name}.run"
+    with stopping("write", path):
+        make_directory(path.parent)
+        if fresh or not path.exists():
+            replace_file(path, uuid.uuid4().hex.encode())
+        return path.read_text()
+
+
+def load_position(path: Path) -> Position | None:
+    """The position in a file; None if there is no file."""
+    with stopping("read", path):
+        if not path.exists():
+            return None
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Position)
+        except msgspec.DecodeError:
+            raise UserError(f"has a position file that cannot be read: {path}") from None
+
+
+def save_position(path: Path, position: Position) -> None:
+    """Keep a position, durably and all at once."""
+    with stopping("write", path):
+        replace_file(path, msgspec.json.encode(position))
+
+
+def after(batch: pa.RecordBatch, last_id: int) -> pa.RecordBatch:
+    """The tuples after this id: what was written before a crash may come again."""
+    if batch.num_rows == 0 or batch.column("_id")[0].as_py() > last_id:
+        return batch
+    return batch.filter(pc.greater(batch.column("_id"), last_id))
+
+
+def last_id_of(batch: pa.RecordBatch) -> int:
+    """The id of the last tuple of a batch that is not empty."""
+    return int(batch.column("_id")[-1].as_py())
+
+
+def foreign(what: Path) -> UserError:
+    """The mistake of pointing a sink at something that is not its own output."""
+    return UserError(
+        f"would write to {what}, which another run wrote or which is not from Australis:"
+        " choose another path, remove it, or begin afresh"
+    )

@@ -1,0 +1,132 @@
+"""Tuples for a Python program: a function that is called, or an iterator.
+
+The function gets each record batch, or each time a list of dicts with
+`rows: true`. The position is kept once it has returned: after a crash it may see
+tuples a second time, but it misses none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from australis.kernel.errors import Stopped
+from australis.live.sinks.base import Position, after, last_id_of, load_position, save_position
+
+AHEAD = 16
+"""How many batches an iterator's writer may be ahead of its reader."""
+
+
+class CallbackSink:
+    """Calls a function with the tuples of a stream."""
+
+    def __init__(self, call: Callable[[Any], object], path: Path, *, rows: bool = False) -> None:
+        self._call = call
+        self._rows = rows
+        self._path = path
+        self._durable = load_position(path) or Position()
+        self._last_id = self._durable.last_id
+
+    @property
+    def position(self) -> int:
+        """See `SinkWriter`."""
+        return self._durable.last_id
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Call the function; what it raises stops the sink."""
+        batch = after(batch, self._last_id)
+        if not batch.num_rows:
+            return
+        try:
+            self._call(batch.to_pylist() if self._rows else batch)
+        except Exception as error:
+            raise Stopped(f"the function of a callback sink raised {error!r}") from error
+        self._last_id = last_id_of(batch)
+
+    def flush(self) -> None:
+        """See `SinkWriter`."""
+        if self._last_id != self._durable.last_id:
+            self._durable = Position(self._last_id)
+            save_position(self._path, self._durable)
+
+    def close(self) -> None:
+        """See `SinkWriter`."""
+        self.flush()
+
+
+class StreamIterator:
+    """A sink whose tuples a program in the same process iterates over.
+
+    Iterating blocks until tuples come and ends when the writer is closed. The
+    writer waits when it is far ahead, until `close_reader` says that nobody reads
+    any more (leaving the loop does). It begins with the first tuple: nothing is
+    kept between runs.
+    """
+
+    def __init__(self, *, batches: bool = False) -> None:
+        """One dict per tuple, or whole record batches."""
+        self._batches = batches
+        self._waiting: deque[pa.RecordBatch] = deque()
+        self._changed = threading.Condition()
+        self._finished = False
+        self._closed = False
+        self._last_id = -1
+
+    # --- the writer's side ----------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """The last tuple that was handed over."""
+        return self._last_id
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Hand tuples over; waits while the reader is far behind."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._waiting) < AHEAD or self._closed)
+            if batch.num_rows and not self._closed:
+                self._waiting.append(batch)
+                self._changed.notify_all()
+        if batch.num_rows:
+            self._last_id = last_id_of(batch)
+
+    def flush(self) -> None:
+        """Nothing to do: what was handed over is the reader's."""
+
+    def close(self) -> None:
+        """Say that no more tuples come; those handed over are still read."""
+        with self._changed:
+            self._finished = True
+            self._changed.notify_all()
+
+    # --- the reader's side ----------------------------------------------------
+
+    def close_reader(self) -> None:
+        """Read no further; the writer does not wait any more."""
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            while (batch := self._next()) is not None:
+                if self._batches:
+                    yield batch
+                else:
+                    yield from batch.to_pylist()
+        finally:
+            self.close_reader()  # also when the loop over it is left early
+
+    def _next(self) -> pa.RecordBatch | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._finished or self._closed)
+            if not self._waiting:
+                return None
+            batch = self._waiting.popleft()
+            self._changed.notify_all()
+            return batch

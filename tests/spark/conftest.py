@@ -1,0 +1,19 @@
+"""One Spark session for all tests that need one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from australis.spark.session import open_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
+    session = open_session("local[2]", "australis tests", log=log)
+    yield session
+    session.stop()

@@ -12,6 +12,7 @@ its results; the baseline's median micro-batch at the same rate is the yardstick
 
 from __future__ import annotations
 
+import json
 import shutil
 import statistics
 import tempfile
@@ -29,6 +30,7 @@ from australis.bench import bare
 from australis.bench.memory import PeakMemory
 from australis.diagram.build import DiagramBuilder, Stream
 from australis.diagram.model import Diagram
+from australis.kernel.errors import Stopped
 from australis.live.files import FileDisk
 from australis.live.run import Running
 from australis.live.state import StateDirectory
@@ -43,8 +45,9 @@ EVENT_RATE = 10_000
 FILE_ROWS = 62_500
 ROWS_PER_BATCH = 1_000_000
 DELAY_RATE = 3_000
-WINDOW = "10 s"
-DELAY_WINDOW = "1 s"
+WINDOW = "10 seconds"
+DELAY_WINDOW = "1 second"
+LIMIT_S = 300
 START_US = 1_760_000_000_000_000
 SCHEMA = parse_schema("src string, port int")
 
@@ -230,18 +233,20 @@ def _bare_round(spark: SparkSession, root: Path, number: int) -> float:
     }
     began = time.monotonic()
     query = bare.start(spark, "bare-files", options, WINDOW, root / f"bare-{number}")
-    while True:
-        progress = query.lastProgress
-        end = progress["sources"][0]["endOffset"] if progress else None
-        if isinstance(end, dict) and end["files"] >= files:
-            break
+    while _files_read(query.lastProgress) < files:
         failure = query.exception()
-        if failure is not None:
-            raise RuntimeError(str(failure))
+        if failure is not None or time.monotonic() - began > LIMIT_S:
+            raise Stopped(f"the baseline did not finish: {failure}")
         time.sleep(0.02)
     seconds = time.monotonic() - began
     query.stop()
     return seconds
+
+
+def _files_read(progress: Any) -> int:
+    end = progress["sources"][0]["endOffset"] if progress else None
+    offset = json.loads(end) if isinstance(end, str) else end
+    return int(offset["files"]) if offset else 0
 
 
 def _stored_round(spark: SparkSession, root: Path, number: int) -> float:
@@ -257,7 +262,8 @@ def _logging_round(spark: SparkSession, root: Path, number: int) -> float:
 def _run_to_end(spark: SparkSession, diagram: Diagram, state: Path) -> float:
     with Running(diagram, state, spark=spark, rows_per_batch=ROWS_PER_BATCH) as running:
         running.start()
-        running.wait(every_s=0.02)
+        if not running.wait(LIMIT_S, every_s=0.02):
+            raise Stopped("the run did not finish")
         seconds = time.monotonic() - running.lanes_started_at
     shutil.rmtree(state)
     return seconds

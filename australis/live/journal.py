@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from australis.kernel.errors import Stopped
 from australis.streams.disk import Disk
-from australis.streams.frames import HEAD_SIZE, frame, scan_frames
+from australis.streams.frames import HEAD_SIZE, frame, refuse_damage, scan_frames
 
 SEGMENT_BYTES = 16 << 20
 _HEAD = struct.Struct("<qq8x")
@@ -89,8 +89,6 @@ class Journal:
 
     def _records(self, name: str) -> Iterator[tuple[int, int, memoryview]]:
         for _, payload in scan_frames(self._disk, name):
-            if len(payload) < _HEAD.size:
-                return  # zeros that a power cut left behind look like an empty frame
             number, count = _HEAD.unpack_from(payload)
             yield number, count, memoryview(payload)[_HEAD.size :]
 
@@ -99,6 +97,8 @@ class Journal:
         for number, count, body in self._records(name):
             size += HEAD_SIZE + _HEAD.size + len(body)
             next_row = number + count
+        # Whole records behind a damaged one were acknowledged: cutting them off would lose them.
+        refuse_damage(self._disk, name, size)
         if next_row is None:
             self._disk.remove(name)
             return

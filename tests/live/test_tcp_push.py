@@ -246,6 +246,19 @@ def test_stamps_never_fall_below_the_boundary_whatever_the_clock_does(
     assert START + 5_000_000 < micros[1] <= micros[2] < micros[3] == START + 6_000_000
 
 
+def test_a_boundary_without_rows_binds_the_next_run_too(tmp_path: Path, bench: Bench) -> None:
+    proxy = bench.start(tmp_path, clock=Clock(START))
+    until(lambda: proxy.stats.boundary_us == START - 100_000)
+    proxy.stop()
+    assert proxy.join(5)
+    again = bench.start(tmp_path, clock=Clock(START - 3_600_000_000))
+    handle(again).push([{"n": 1}])
+    finish(again)
+    (row,) = logged(tmp_path)
+    assert int(row["_stime"].timestamp() * 1_000_000) == START - 100_000 + 1
+    assert again.stats.late == 0
+
+
 # --- the journal ---------------------------------------------------------------------
 
 
@@ -367,6 +380,18 @@ def test_journal_segments_go_when_the_log_has_their_rows(tmp_path: Path) -> None
         numbers_in(again, 1)
     again.forget(10)
     assert not list(tmp_path.iterdir())
+
+
+def test_damage_in_the_middle_of_the_journal_is_not_passed_over(tmp_path: Path) -> None:
+    journal = Journal(FileDisk(tmp_path), rows_of(0).schema)
+    for number in range(3):
+        journal.append(number, rows_of(number))
+    (segment,) = tmp_path.iterdir()
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    segment.write_bytes(data)
+    with pytest.raises(Stopped, match="is damaged at byte"):
+        Journal(FileDisk(tmp_path), rows_of(0).schema)
 
 
 def test_a_journal_that_ends_before_the_log_is_noticed(tmp_path: Path, bench: Bench) -> None:

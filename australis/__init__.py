@@ -1,15 +1,15 @@
 """Australis: federated, fault-tolerant, self-managing stream processing on Spark.
 
-    import australis as au
+import australis as au
 
-    d = au.diagram("hello")
-    readings = d.source("readings", push=True, schema="room string, celsius double")
-    d.filter("hot", readings, "celsius > 30")
-    with au.start(d, state="state") as running:
-        running.push("readings", [{"room": "kitchen", "celsius": 31.5}])
-        running.end("readings")
-        running.wait()
-        print(running.table("hot").to_pandas())
+d = au.diagram("hello")
+readings = d.source("readings", push=True, schema="room string, celsius double")
+d.filter("hot", readings, "celsius > 30")
+with au.start(d, state="state") as running:
+    running.push("readings", [{"room": "kitchen", "celsius": 31.5}])
+    running.end("readings")
+    running.wait()
+    print(running.table("hot").to_pandas())
 """
 
 from __future__ import annotations

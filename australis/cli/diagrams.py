@@ -55,12 +55,15 @@ def check(file: Path, as_json: bool, no_types: bool) -> None:
 
 
 def _schemas(diagram: Diagram, file: Path) -> dict[str, object]:
-    from australis.live.sources import check_options
+    from australis.live.sinks import check_options as check_sink
+    from australis.live.sources import check_options as check_source
     from australis.spark.analyse import check_streaming, stream_schemas
     from australis.spark.session import open_session
 
     for source in diagram.sources:
-        check_options(source, file.parent)
+        check_source(source, file.parent)
+    for sink in diagram.sinks:
+        check_sink(sink)
     if click.get_text_stream("stderr").isatty():
         click.echo("starting Spark to check types ...", err=True)
     with tempfile.TemporaryDirectory() as scratch:

@@ -46,7 +46,7 @@ def _duration(_ctx: click.Context, param: click.Parameter, value: str | None) ->
 )
 @click.option("--for", "for_s", callback=_duration, help="Stop after this long, e.g. '60 s'.")
 @click.option(
-    "--rows-per-batch", default=1_000_000, show_default=True, help="Largest micro-batch, in tuples."
+    "--rows-per-batch", default=1 << 20, show_default=True, help="Largest micro-batch, in tuples."
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Further settings for Spark.")
 @click.option("--quiet", is_flag=True, help="No progress, only the summary.")
@@ -70,12 +70,9 @@ def run(
     nothing twice.
     """
     from australis.live.run import Running
-    from australis.live.state import StateDirectory
 
     diagram = load(file)
     root = state if state is not None else Path(".australis") / diagram.name
-    if fresh:
-        StateDirectory(root).clear()
     progress = Progress(quiet=quiet or as_json)
     running = Running(
         diagram,
@@ -83,6 +80,7 @@ def run(
         master=master,
         base=file.parent,
         host=host,
+        fresh=fresh,
         rows_per_batch=rows_per_batch,
         spark_settings=_settings(conf),
         on_step=progress.step,

@@ -53,6 +53,15 @@ class Plan:
             for o in self.operators
         )
 
+    @property
+    def reads_ids(self) -> bool:
+        """Whether an operator goes by the order of tuples within one `_stime`."""
+        return any(
+            isinstance(o, Aggregate)
+            and (counts_tuples(o) or any(c.function in ("first", "last") for _, c in o.compute))
+            for o in self.operators
+        )
+
 
 @dataclass(frozen=True)
 class Fragment:

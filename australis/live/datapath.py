@@ -19,14 +19,14 @@ import pyarrow as pa
 from australis.kernel.errors import Stopped
 from australis.spark.checkpoint import batch_offsets
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
-from australis.streams.log import StableLog
+from australis.streams.log import Record, StableLog
 from australis.streams.schema import Schema
 from australis.streams.soutput import OutputState, SOutput
 from australis.streams.sunion import MergedSchema, SUnion
 
-ROWS_PER_BATCH = 1_000_000
+ROWS_PER_BATCH = 1 << 20
 """A micro-batch takes at most so many tuples, but always a whole bucket."""
-CHUNK_ROWS = 65_536
+CHUNK_ROWS = 1 << 16
 
 
 class SharedLog(StableLog):
@@ -42,9 +42,9 @@ class SharedLog(StableLog):
         with self._lock:
             super().append(buckets, boundary_us, memo)
 
-    def read(self, after: int, upto: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _between(self, after: int, upto: int) -> list[tuple[int, Record]]:
         with self._lock:
-            return iter(list(super().read(after, upto)))
+            return super()._between(after, upto)
 
     def rows_between(self, after: int, upto: int) -> int:
         with self._lock:
@@ -76,8 +76,9 @@ class LaneData:
     emits_on_watermark: bool
     rows_per_batch: int = ROWS_PER_BATCH
     staged: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
-    merged: tuple[tuple[int, int], pa.Table] | None = None
     processed: int = -1
+    planned: bool = False
+    """Whether a task of its query has asked for rows."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -109,12 +110,13 @@ class DataPath:
         checkpoint: Path,
         *,
         emits_on_watermark: bool,
+        ids: bool = True,
         rows_per_batch: int = ROWS_PER_BATCH,
     ) -> MergedSchema:
         """Make a lane known; the schema of its merged input."""
         logs = tuple(self.logs[stream] for stream in inputs)
         log = self.logs[output]
-        schema = MergedSchema(tuple(log.schema for log in logs))
+        schema = MergedSchema(tuple(log.schema for log in logs), ids)
         self.lanes[name] = LaneData(
             name,
             SUnion(schema, self.buckets),
@@ -137,16 +139,7 @@ class DataPath:
         if after >= last:
             # One more, empty micro-batch lets through what was held for the last boundary.
             return last + 1 if lane.emits_on_watermark else after
-        if stable <= after or self.rows(name, after, stable) <= lane.rows_per_batch:
-            return max(stable, after)
-        low, high = after + 1, stable
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.rows(name, after, middle) <= lane.rows_per_batch:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return max(after, self._bucket_at(lane, after, stable, lane.rows_per_batch))
 
     def rows(self, name: str, after: int, upto: int) -> int:
         """How many tuples the buckets (after, upto] of the lane's inputs hold."""
@@ -155,22 +148,40 @@ class DataPath:
     def read(
         self, name: str, after: int, upto: int, part: int, parts: int
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """One part of the merged buckets; a boundary row ends the last part."""
+        """One part of the merged buckets, read as it is sent; a boundary row ends the last."""
         lane = self.lanes[name]
-        table = self._merged(lane, after, upto)
-        lo, hi = (table.num_rows * i // parts for i in (part, part + 1))
-        batches: list[pa.RecordBatch] = table.slice(lo, hi - lo).to_batches(CHUNK_ROWS)
-        if part == parts - 1:
-            batches.append(lane.union.boundary(self.buckets.end(upto)))
-        return table.schema, iter(batches)
+        lane.planned = True
+        total = self.rows(name, after, upto)
+        lo, hi = (
+            upto if i == parts else self._bucket_at(lane, after, upto, total * i // parts)
+            for i in (part, part + 1)
+        )
+        boundary = upto if part == parts - 1 else None
+        return lane.union.schema.arrow, self._merged(lane, lo if part else after, hi, boundary)
 
-    def _merged(self, lane: LaneData, after: int, upto: int) -> pa.Table:
-        with lane.lock:
-            if lane.merged is None or lane.merged[0] != (after, upto):
-                lane.merged = None
-                batches = [[b for _, b in log.read(after, upto)] for log in lane.inputs]
-                lane.merged = ((after, upto), lane.union.merge(batches))
-            return lane.merged[1]
+    def _merged(
+        self, lane: LaneData, after: int, upto: int, boundary: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        while after < upto:
+            end = self._bucket_at(lane, after, upto, CHUNK_ROWS)
+            inputs = [[batch for _, batch in log.read(after, end)] for log in lane.inputs]
+            yield from lane.union.merge(inputs).combine_chunks().to_batches()
+            after = end
+        if boundary is not None:
+            yield lane.union.boundary(self.buckets.end(boundary))
+
+    def _bucket_at(self, lane: LaneData, after: int, upto: int, rows: int) -> int:
+        """The last bucket up to which there are at most so many rows, but one at least."""
+        if self.rows(lane.name, after, upto) <= rows:
+            return upto
+        low, high = after + 1, upto
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.rows(lane.name, after, middle) <= rows:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def processed(self, name: str, upto: int) -> None:
         """The lane's checkpoint covers the buckets up to this one."""

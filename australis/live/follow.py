@@ -10,8 +10,6 @@ from australis.live.datapath import DataPath, SharedLog
 from australis.live.sinks import SinkWriter
 from australis.streams.buckets import END_OF_STREAM_US
 
-BUCKETS_AT_ONCE = 1_000
-
 
 class SinkFollower:
     """Writes the stable tuples of one stream to one sink, from where the sink left off."""

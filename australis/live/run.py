@@ -29,13 +29,21 @@ from australis.live.files import DirectoryLock, FileDisk
 from australis.live.flight import FACTORY, DataPathServer
 from australis.live.follow import SinkFollower
 from australis.live.proxy import SourceProxy
+from australis.live.sinks import check_options as check_sink
 from australis.live.sinks import open_sink
 from australis.live.sinks.callback import StreamIterator
+from australis.live.sources import check_options as check_source
 from australis.live.state import StateDirectory
 from australis.spark.analyse import check_streaming, stream_schemas
 from australis.spark.functions import function_digest
 from australis.spark.lane import Lane, LaneAddress
-from australis.spark.session import SparkSession, open_session, prepare, process_id
+from australis.spark.session import (
+    SparkSession,
+    end_idle_planners,
+    open_session,
+    prepare,
+    process_id,
+)
 from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.schema import Schema
 
@@ -56,6 +64,7 @@ class Running:
         master: str = "local[*]",
         base: Path | None = None,
         host: str = "127.0.0.1",
+        fresh: bool = False,
         rows_per_batch: int = ROWS_PER_BATCH,
         spark_settings: dict[str, str] | None = None,
         on_step: Callable[[str], None] = lambda step: None,
@@ -74,6 +83,8 @@ class Running:
         self._spark = spark
         self._master = master
         self._host = host
+        self._fresh = fresh
+        self._iterators: list[StreamIterator] = []
         self._rows_per_batch = rows_per_batch
         self._spark_settings = spark_settings or {}
         self._on_step = on_step
@@ -82,6 +93,7 @@ class Running:
         self._server: DataPathServer | None = None
         self._disks: list[FileDisk] = []
         self._truncated_at = time.monotonic()
+        self._trimmed = spark is not None
         self._stopped = False
 
     # --- starting ------------------------------------------------------------
@@ -102,8 +114,15 @@ class Running:
 
     def _open_state(self) -> None:
         self.state.root.mkdir(parents=True, exist_ok=True)
-        self._lock = DirectoryLock(self.state.root / "run.lock")
-        self._lock.acquire()
+        lock = DirectoryLock(self.state.lock)
+        lock.acquire()
+        self._lock = lock
+        if self._fresh:
+            self.state.clear()
+        for source in self.diagram.sources:
+            check_source(source, self.base)
+        for sink in self.diagram.sinks:
+            check_sink(sink)
         functions = {
             o.name: function_digest(o, self.base)
             for o in self.diagram.operators
@@ -152,6 +171,7 @@ class Running:
                     plan.output,
                     checkpoint,
                     emits_on_watermark=plan.emits_on_watermark,
+                    ids=plan.reads_ids,
                     rows_per_batch=self._rows_per_batch,
                 )
                 if self.datapath.lanes[plan.output].ended:
@@ -162,7 +182,9 @@ class Running:
 
     def _open_sinks(self) -> None:
         for sink in self.diagram.sinks:
-            writer = open_sink(sink, self.schemas[sink.stream], self.state.root, self.base)
+            writer = open_sink(
+                sink, self.schemas[sink.stream], self.state.root, self.base, fresh=self._fresh
+            )
             follower = SinkFollower(
                 sink.name, sink.stream, writer, self.datapath, self._errors.append
             )
@@ -223,6 +245,7 @@ class Running:
         """The stable tuples of a stream as they come, one dict each, until it ends."""
         self._log(stream)
         iterator = StreamIterator()
+        self._iterators.append(iterator)
         follower = SinkFollower(
             f"iterator of {stream}", stream, iterator, self.datapath, self._errors.append
         )
@@ -254,6 +277,7 @@ class Running:
                 lane.check()
         for error in self._errors:
             raise error
+        self._trim()
         if time.monotonic() - self._truncated_at > TRUNCATE_EVERY_S:
             self._truncated_at = time.monotonic()
             self._truncate()
@@ -269,6 +293,13 @@ class Running:
                 self.datapath.changed.wait(every_s)
         self.check()
         return True
+
+    def _trim(self) -> None:
+        """Once every lane runs, what planned them only holds memory."""
+        planned = all(self.datapath.lanes[name].planned for name in self.lanes)
+        if not self._trimmed and planned and self._spark is not None:
+            self._trimmed = True
+            end_idle_planners(self._spark)
 
     def _truncate(self) -> None:
         """Drop what every lane has processed from the logs that are not results."""
@@ -294,6 +325,8 @@ class Running:
         for lane in self.lanes.values():
             with suppress(Exception):
                 lane.stop()
+        for iterator in self._iterators:
+            iterator.close_reader()
         for sink in self.sinks.values():
             sink.stop()
         if self._spark is not None and self._given_spark is None:

@@ -47,15 +47,23 @@ class StateDirectory:
         """Where Spark writes its own log."""
         return self.root / "spark.log"
 
+    @property
+    def lock(self) -> Path:
+        """The file that the run using this state holds locked."""
+        return self.root / "run.lock"
+
     def clear(self) -> None:
-        """Forget everything, to begin anew; only what looks like a state directory is deleted."""
-        if self.root.exists() and any(self.root.iterdir()):
-            if not (self.root / "diagram.json").exists():
-                raise UserError(
-                    f"{self.root} is not a state directory of Australis; nothing deleted"
-                )
-            shutil.rmtree(self.root)
-        self.root.mkdir(parents=True, exist_ok=True)
+        """Forget everything but the lock, to begin anew."""
+        content = [path for path in self.root.iterdir() if path != self.lock]
+        if content and not (self.root / "diagram.json").exists():
+            raise UserError(
+                f"{self.root} is not a state directory of Australis; nothing is deleted"
+            )
+        for path in content:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def claim(self, diagram: Diagram, functions: dict[str, str]) -> None:
         """Make this the state of the diagram; a `UserError` if it is another one's."""

@@ -38,7 +38,7 @@ def check_streaming(
     spark: SparkSession, plan: Plan, schemas: dict[str, Schema], base: Path
 ) -> None:
     """A `UserError` if Spark could not run this plan as a stream."""
-    merged = MergedSchema(tuple(schemas[stream] for stream in plan.inputs))
+    merged = MergedSchema(tuple(schemas[stream] for stream in plan.inputs), plan.reads_ids)
     nowhere = LaneAddress(plan.output, "", "")
     frame = compile_plan(plan, LaneInputs(spark, plan.inputs, merged, nowhere), base)
     jvm = spark._jvm

@@ -64,7 +64,8 @@ class LaneInputs:
         prefix = "" if port is None else f"{port}."
         names = self._schema.inputs[numbers[0]].names
         attributes = [F.col(f"{prefix}`{name}`").alias(name) for name in names]
-        return chosen.select("_id", "_stime", *attributes)
+        ids = F.col("_id") if self._schema.ids else F.lit(0).cast("bigint").alias("_id")
+        return chosen.select(ids, "_stime", *attributes)
 
 
 class Lane:

@@ -23,7 +23,7 @@ from australis.kernel.errors import UserError
 from australis.spark.output import LaneOutput
 from australis.spark.source import LaneSource
 
-__all__ = ["SparkSession", "open_session", "prepare", "process_id", "tasks"]
+__all__ = ["SparkSession", "end_idle_planners", "open_session", "prepare", "process_id", "tasks"]
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -40,6 +40,7 @@ TUNING = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.pollingDelay": "10ms",
+    "spark.python.daemon.module": "australis.spark.daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
@@ -98,6 +99,22 @@ def process_id(spark: SparkSession) -> int:
     """The process id of the session's JVM."""
     assert spark._jvm is not None
     return int(spark._jvm.java.lang.ProcessHandle.current().pid())
+
+
+_PLANNERS = ("lookup_data_sources", "create_data_source", "plan_data_source_read")
+
+
+def end_idle_planners(spark: SparkSession) -> None:
+    """End the Python processes that Spark used to plan queries and will not use again.
+
+    Each pair holds about 90 MB. Only for a session of our own in which every query
+    has run a micro-batch: another one may be planning.
+    """
+    assert spark._jvm is not None
+    for handle in spark._jvm.java.lang.ProcessHandle.current().descendants().toArray():
+        command = handle.info().commandLine().orElse("")
+        if any(command.endswith(f"pyspark.sql.worker.{planner}") for planner in _PLANNERS):
+            handle.destroy()
 
 
 @contextmanager

@@ -61,7 +61,9 @@ head (opening a log reads the heads alone), padded for alignment."""
 
 
 @dataclass(frozen=True)
-class _Record:
+class Record:
+    """Where a bucket is."""
+
     segment: str
     offset: int
     length: int
@@ -79,7 +81,7 @@ class StableLog:
         self._segment_bytes = segment_bytes
         self._numbers: list[int] = []
         self._totals: list[int] = []
-        self._records: list[_Record] = []
+        self._records: list[Record] = []
         self._commit = Commit(0, "", 0)
         self._commit_bytes = 0
         self._unfinished = True
@@ -122,7 +124,11 @@ class StableLog:
     # --- reading -------------------------------------------------------------
 
     def read(self, after: int, upto: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The buckets in (after, upto], each one record batch."""
+        """The buckets in (after, upto], each one record batch, loaded one by one."""
+        for number, record in self._between(after, upto):
+            yield number, self._load(record)
+
+    def _between(self, after: int, upto: int) -> list[tuple[int, Record]]:
         if after < self._commit.dropped_to and upto > after:
             raise Stopped(
                 f"bucket {after + 1} is no longer in the log, which was truncated"
@@ -130,8 +136,7 @@ class StableLog:
             )
         lo = bisect.bisect_right(self._numbers, after)
         hi = bisect.bisect_right(self._numbers, upto)
-        for at in range(lo, hi):
-            yield self._numbers[at], self._load(self._records[at])
+        return list(zip(self._numbers[lo:hi], self._records[lo:hi], strict=True))
 
     def read_after(self, tuple_id: int, upto: int) -> Iterator[pa.RecordBatch]:
         """The tuples after this id, up to and with a bucket."""
@@ -142,7 +147,7 @@ class StableLog:
         for number, batch in self.read(after, upto):
             yield batch.slice(rank + 1) if number == bucket else batch
 
-    def _load(self, record: _Record) -> pa.RecordBatch:
+    def _load(self, record: Record) -> pa.RecordBatch:
         payload = read_frame(self._disk, record.segment, record.offset, record.length)
         return pa.ipc.read_record_batch(pa.py_buffer(payload[_HEAD.size :]), self.schema.arrow)
 
@@ -155,13 +160,13 @@ class StableLog:
         self._refuse_open(buckets, boundary_us)
         segment, size = self._commit.segment, self._commit.size
         written: dict[str, list[bytes]] = {}
-        records: list[_Record] = []
+        records: list[Record] = []
         for bucket, batch in buckets:
             data = _encode(bucket, batch)
             if not segment or size >= self._segment_bytes:
                 segment, size = f"{bucket:012d}.seg", 0
             written.setdefault(segment, []).append(data)
-            records.append(_Record(segment, size, len(data)))
+            records.append(Record(segment, size, len(data)))
             size += len(data)
         self._begin()
         for name, frames in written.items():
@@ -272,10 +277,10 @@ class StableLog:
             bucket, rows = _unpack_head(start[HEAD_SIZE:], length)
             if rows < 0 or offset + HEAD_SIZE + length > size:
                 raise Stopped(f"the log file {name} is damaged at byte {offset}")
-            self._index(bucket, rows, _Record(name, offset, HEAD_SIZE + length))
+            self._index(bucket, rows, Record(name, offset, HEAD_SIZE + length))
             offset += HEAD_SIZE + length
 
-    def _index(self, bucket: int, rows: int, record: _Record) -> None:
+    def _index(self, bucket: int, rows: int, record: Record) -> None:
         self._totals.append(self._total + rows)
         self._numbers.append(bucket)
         self._records.append(record)

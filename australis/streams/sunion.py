@@ -27,9 +27,10 @@ INPUT = pa.field("_input", pa.int16())
 
 @dataclass(frozen=True)
 class MergedSchema:
-    """The columns of a fragment's merged input."""
+    """The columns of a fragment's merged input; ids are left out where no operator asks."""
 
     inputs: tuple[Schema, ...]
+    ids: bool = True
 
     @cached_property
     def ports(self) -> tuple[Schema, ...]:
@@ -45,13 +46,19 @@ class MergedSchema:
     @cached_property
     def arrow(self) -> pa.Schema:
         """The Arrow schema: header, input number, then the attributes or the ports."""
+        return pa.schema([f for f in self.whole if self.ids or f.name != "_id"])
+
+    @cached_property
+    def whole(self) -> pa.Schema:
+        """The same with ids, which merging goes by."""
+        header = [*HEADER, INPUT] if len(self.inputs) > 1 else [*HEADER]
         if len(self.ports) == 1:
-            return pa.schema([*HEADER, INPUT, *self.ports[0].attributes])
+            return pa.schema([*header, *self.ports[0].attributes])
         ports = [
             pa.field(f"_port{i}", pa.struct(list(port.attributes)))
             for i, port in enumerate(self.ports)
         ]
-        return pa.schema([*HEADER, INPUT, *ports])
+        return pa.schema([*header, *ports])
 
 
 class SUnion:
@@ -70,12 +77,17 @@ class SUnion:
         parts = [
             self._widen(index, batch) for index, batches in enumerate(inputs) for batch in batches
         ]
-        table = pa.Table.from_batches(parts, self.schema.arrow)
-        if sum(1 for batches in inputs if batches) <= 1:
-            return table
+        table = pa.Table.from_batches(parts, self.schema.whole)
+        if sum(1 for batches in inputs if batches) > 1:
+            table = self._ordered(table)
+        return table if self.schema.ids else table.drop_columns("_id")
+
+    def _ordered(self, table: pa.Table) -> pa.Table:
         stimes = stime_values(table.column("_stime"))
         order = np.lexsort((_int64(table.column("_id")), _int64(table.column("_input")), stimes))
         table = table.combine_chunks().take(pa.array(order))
+        if not self.schema.ids:
+            return table
         ids = self._renumber(stimes[order])
         return table.set_column(1, HEADER[1], pa.array(ids))
 
@@ -86,19 +98,21 @@ class SUnion:
         return ids
 
     def _widen(self, index: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if len(self.schema.inputs) == 1:
+            return batch
         n = batch.num_rows
         header = [*batch.columns[:3], pa.array(np.full(n, index, dtype=np.int16))]
         attributes = batch.columns[3:]
-        if len(self.schema.ports) == 1:
-            return pa.RecordBatch.from_arrays([*header, *attributes], schema=self.schema.arrow)
         mine = self.schema.port_of(index)
+        if mine is None:
+            return pa.RecordBatch.from_arrays([*header, *attributes], schema=self.schema.whole)
         ports = [
             pa.StructArray.from_arrays(attributes, fields=list(field.type))
             if field.name == mine
             else pa.nulls(n, field.type)
-            for field in list(self.schema.arrow)[4:]
+            for field in list(self.schema.whole)[4:]
         ]
-        return pa.RecordBatch.from_arrays([*header, *ports], schema=self.schema.arrow)
+        return pa.RecordBatch.from_arrays([*header, *ports], schema=self.schema.whole)
 
     def boundary(self, boundary_us: int) -> pa.RecordBatch:
         """The boundary row that ends a release."""

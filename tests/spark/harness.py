@@ -41,8 +41,9 @@ def run_diagram(
     return running
 
 
-def results(spark: SparkSession, diagram: Diagram, data: Mapping[str, pa.Table], state: Path,
-            **options: Any) -> dict[str, pa.Table]:
+def results(
+    spark: SparkSession, diagram: Diagram, data: Mapping[str, pa.Table], state: Path, **options: Any
+) -> dict[str, pa.Table]:
     """The logged tuples of every logged stream."""
     running = run_diagram(spark, diagram, data, state, **options)
     tables: dict[str, pa.Table] = running.tables  # type: ignore[attr-defined]
@@ -107,6 +108,7 @@ def random_times(rng: np.random.Generator, n: int, seconds: int) -> pa.Array:
     return pa.array(np.sort(START_US + times)).cast(pa.timestamp("us", "UTC"))
 
 
-def with_nulls(rng: np.random.Generator, values: np.ndarray[Any, Any], kind: pa.DataType,
-               share: float = 0.1) -> pa.Array:
+def with_nulls(
+    rng: np.random.Generator, values: np.ndarray[Any, Any], kind: pa.DataType, share: float = 0.1
+) -> pa.Array:
     return pa.array(values, type=kind, mask=rng.random(len(values)) < share)

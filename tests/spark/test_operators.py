@@ -96,9 +96,7 @@ def test_stateless_operators(spark: SparkSession, fresh: Path, seed: int, n: int
             "select t as _stime, upper(k) as k, v * 2 + 1 as y, x / nullif(v, 0) as z from a", data
         ),
     )
-    both = (
-        "select t as _stime, k, v as w from a union all select t as _stime, k, w from b"
-    )
+    both = "select t as _stime, k, v as w from a union all select t as _stime, k, w from b"
     same_rows(got["ordered"], ask_duckdb(both, data))
     stimes = got["ordered"].column("_stime").to_pylist()
     assert stimes == sorted(stimes)
@@ -205,9 +203,7 @@ def test_first_last_and_sums_that_overflow(
         "select count(distinct v) as c from a group by (epoch_us(t) // 4000000) order by min(t)",
         {"a": a},
     )
-    for about, truth in zip(
-        got["edges"]["about"].to_pylist(), exact["c"].to_pylist(), strict=True
-    ):
+    for about, truth in zip(got["edges"]["about"].to_pylist(), exact["c"].to_pylist(), strict=True):
         assert abs(about - truth) <= max(2, 0.2 * truth)
 
 

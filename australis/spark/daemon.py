@@ -1,0 +1,21 @@
+"""pyspark's worker daemon, with what every worker needs imported before it forks.
+
+Workers then share those pages instead of holding a copy each, and start faster.
+Named by `spark.python.daemon.module`.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import numpy  # noqa: F401
+import pandas  # noqa: F401
+import pyarrow  # noqa: F401
+from pyspark.daemon import manager
+
+import australis.spark.output
+import australis.spark.source  # noqa: F401
+
+if __name__ == "__main__":
+    gc.freeze()
+    manager()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.diagram.python import to_python
 from australis.diagram.text import dump
+from australis.kernel.errors import UserError
 from australis.live.load import load
 
 diagram_file = click.argument("file", type=click.Path(path_type=Path))
@@ -30,6 +32,7 @@ def check(file: Path, as_json: bool, no_types: bool) -> None:
     """
     diagram = load(file)
     fragments = cut(diagram)
+    _check_options(diagram, file)
     schemas = {} if no_types else _schemas(diagram, file)
     if as_json:
         click.echo(
@@ -54,17 +57,21 @@ def check(file: Path, as_json: bool, no_types: bool) -> None:
         click.echo(f"  {name:<{width}}  {schema}")
 
 
-def _schemas(diagram: Diagram, file: Path) -> dict[str, object]:
+def _check_options(diagram: Diagram, file: Path) -> None:
     from australis.live.sinks import check_options as check_sink
     from australis.live.sources import check_options as check_source
-    from australis.spark.analyse import check_streaming, stream_schemas
-    from australis.spark.session import open_session
 
     for source in diagram.sources:
         check_source(source, file.parent)
     for sink in diagram.sinks:
         check_sink(sink)
-    if click.get_text_stream("stderr").isatty():
+
+
+def _schemas(diagram: Diagram, file: Path) -> dict[str, object]:
+    from australis.spark.analyse import check_streaming, stream_schemas
+    from australis.spark.session import open_session
+
+    if sys.stderr.isatty():
         click.echo("starting Spark to check types ...", err=True)
     with tempfile.TemporaryDirectory() as scratch:
         spark = open_session("local[1]", log=Path(scratch) / "spark.log")
@@ -96,8 +103,11 @@ def draw(file: Path, svg: bool, show_fragments: bool, out: Path | None, width: i
         drawing = draw_text(diagram, width=width, fragments=homes)
     if out is None:
         click.echo(drawing)
-    else:
-        out.write_text(drawing)
+        return
+    try:
+        out.write_text(drawing, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror}", name=str(out)) from None
 
 
 @click.command()

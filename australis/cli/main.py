@@ -36,9 +36,12 @@ def main() -> None:
     try:
         code = cli.main(standalone_mode=False)
     except UserError as error:
-        code = _tell(str(error), 2)
+        code = _tell(" ".join(str(error).split()), 2)
     except Stopped as error:
         code = _tell(f"stopped: {error}", 1)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        code = 2
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
         code = _tell(error.format_message() + hint, 2)

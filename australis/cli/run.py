@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,8 @@ def run(
             progress.step("stopping")
     summary = _summary(running, time.monotonic() - began, interrupted)
     click.echo(json.dumps(summary) if as_json else _say(summary))
+    if interrupted:
+        sys.exit(130)
 
 
 def _settings(conf: tuple[str, ...]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from australis.diagram.sql import tokens
 from australis.kernel.errors import UserError
 
 FUNCTIONS = {
@@ -97,11 +98,13 @@ def parse_aggregate(text: str) -> AggregateCall:
     distinct = bool(re.match(r"distinct\b", inner, re.IGNORECASE))
     if distinct:
         inner = inner[len("distinct") :].strip()
-        if name not in ("count", "sum", "avg"):
-            raise UserError(f"uses distinct in {name}: only count, sum and avg take it")
+        if name != "count":
+            raise UserError(f"uses distinct in {name}: only count takes it")
     arguments = () if inner in ("", "*") else tuple(_arguments(inner))
     if inner == "*" and (name != "count" or distinct):
         raise UserError(f"uses * in {name}: only count(*) takes it")
+    if "" in arguments:
+        raise UserError(f"gives {name} an empty argument: {str(text)!r}")
     least, most = FUNCTIONS[name]
     if distinct and name == "count":
         least, most = 1, 99
@@ -116,25 +119,21 @@ def _span(least: int, most: int) -> str:
 
 def _balanced(text: str) -> bool:
     depth = 0
-    for char in text:
-        depth += (char == "(") - (char == ")")
+    for token in tokens(text):
+        if token.kind == "mark":
+            depth += (token.text in "([") - (token.text in ")]")
         if depth < 0:
             return False
     return depth == 0
 
 
 def _arguments(text: str) -> list[str]:
-    parts, depth, start, quote = [], 0, 0, ""
-    for at, char in enumerate(text):
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"`":
-            quote = char
-        elif char in "([":
-            depth += 1
-        elif char in ")]":
-            depth -= 1
-        elif char == "," and not depth:
-            parts.append(text[start:at].strip())
-            start = at + 1
+    parts, depth, start = [], 0, 0
+    for token in tokens(text):
+        if token.kind != "mark":
+            continue
+        depth += (token.text in "([") - (token.text in ")]")
+        if token.text == "," and not depth:
+            parts.append(text[start : token.start].strip())
+            start = token.start + 1
     return [*parts, text[start:].strip()]

@@ -16,7 +16,7 @@ from typing import Any
 
 from australis.diagram.check import check
 from australis.diagram.model import Diagram, Operator, Sink, Source
-from australis.diagram.parts import make_operator, make_sink, make_source
+from australis.diagram.parts import make_cut, make_operator, make_sink, make_source
 from australis.kernel.durations import parse_duration
 from australis.kernel.errors import Place, UserError
 from australis.streams.buckets import DEFAULT_BUCKET_US
@@ -51,12 +51,11 @@ class DiagramBuilder:
     ) -> None:
         self._name = name
         self._place = _caller()
-        self._bucket_us = DEFAULT_BUCKET_US if bucket is None else parse_duration(bucket)
-        self._cut = (
-            fragments
-            if isinstance(fragments, str)
-            else tuple((name, tuple(operators)) for name, operators in fragments.items())
-        )
+        try:
+            self._bucket_us = DEFAULT_BUCKET_US if bucket is None else parse_duration(bucket)
+        except UserError as error:
+            raise error.at(self._place, "bucket") from None
+        self._cut = make_cut(fragments, lambda _: self._place)
         self._sources: list[Source] = []
         self._operators: list[Operator] = []
         self._sinks: list[Sink] = []

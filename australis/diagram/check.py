@@ -16,12 +16,12 @@ def check(diagram: Diagram) -> None:
         raise UserError(
             "is not a name for a diagram: use letters, digits, _ and -",
             name=diagram.name,
-            place=diagram.place,
+            place=diagram.place_of("diagram"),
         )
     try:
         _ = diagram.buckets
     except UserError as error:
-        raise error.at(diagram.place, "bucket") from None
+        raise error.at(diagram.place_of("bucket"), "bucket") from None
     _unique_names(diagram)
     _known_streams(diagram)
     _no_cycle(diagram)
@@ -36,17 +36,16 @@ def _wrong(part: Part, sentence: str) -> UserError:
 
 def _unique_names(diagram: Diagram) -> None:
     seen: dict[str, str] = {}
-    produced = [(s, s.name, "a source") for s in diagram.sources]
-    produced += [(o, stream, "an operator") for o in diagram.operators for stream in o.outputs]  # type: ignore[misc]
-    for part, stream, what in produced:
-        if stream.lower() in seen:
-            raise _wrong(part, f"has a name that is taken: {seen[stream.lower()]} has it already")
-        seen[stream.lower()] = what
+    for part in (*diagram.sources, *diagram.operators):
+        if part.name.lower() in seen:
+            holder = seen[part.name.lower()]
+            raise _wrong(part, f"has a name that is taken: {holder} has it already")
+        seen[part.name.lower()] = "an operator" if isinstance(part, Operator) else "a source"
     sinks: set[str] = set()
     for sink in diagram.sinks:
-        if sink.name in sinks:
+        if sink.name.lower() in sinks:
             raise _wrong(sink, "has a name that is taken: a sink has it already")
-        sinks.add(sink.name)
+        sinks.add(sink.name.lower())
 
 
 def _known_streams(diagram: Diagram) -> None:
@@ -66,11 +65,14 @@ def _known_streams(diagram: Diagram) -> None:
             raise UserError(
                 f"is named as an output but is unknown{_hint(stream, diagram)}",
                 name=stream,
-                place=diagram.place,
+                place=diagram.place_of("outputs", stream),
             )
 
 
 def _hint(stream: str, diagram: Diagram) -> str:
+    branches = [known for known in diagram.producers if known.startswith(f"{stream}.")]
+    if branches:
+        return f" (it has branches: {', '.join(branches)})"
     close = nearest(stream, diagram.producers)
     return f" (did you mean '{close}'?)" if close else ""
 
@@ -88,7 +90,7 @@ def _no_cycle(diagram: Diagram) -> None:
         if state.get(operator.name) == 2:
             return
         if operator.name in path:
-            loop = " -> ".join([*path[path.index(operator.name) :], operator.name])
+            loop = " -> ".join([operator.name, *reversed(path[path.index(operator.name) :])])
             raise _wrong(operator, f"is part of a cycle: {loop}")
         for stream in operator.inputs:
             producer = diagram.producers[stream]
@@ -116,7 +118,7 @@ def _cut_by_hand(diagram: Diagram) -> None:
             raise UserError(
                 f"should be 'none', 'fan-out', or names with operators, not {diagram.cut!r}",
                 name="fragments",
-                place=diagram.place,
+                place=diagram.place_of("fragments"),
             )
         return
     names = {operator.name for operator in diagram.operators}
@@ -129,13 +131,13 @@ def _cut_by_hand(diagram: Diagram) -> None:
                 raise UserError(
                     f"names an unknown operator '{name}'{hint}",
                     name=fragment,
-                    place=diagram.place,
+                    place=diagram.place_of("fragments", fragment),
                 )
             if name in seen:
                 raise UserError(
                     f"holds '{name}', which is in '{seen[name]}' already",
                     name=fragment,
-                    place=diagram.place,
+                    place=diagram.place_of("fragments", fragment),
                 )
             seen[name] = fragment
     for operator in diagram.operators:

@@ -7,11 +7,16 @@ the clock, of chance or of where a tuple happens to be processed do not.
 ('rand', 'it is random')
 >>> refused("'rand()' = name") is None
 True
+>>> refused("ts < timestamp 'now'")[0]
+"timestamp 'now'"
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from australis.diagram.sql import Token, tokens
 
 _CHANCE = "it is random"
 _CLOCK = "it reads the clock; the time of a tuple is its _stime"
@@ -21,6 +26,7 @@ _REASONS = {
     **dict.fromkeys(
         ["rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "sample"], _CHANCE
     ),
+    "aes_encrypt": "it begins with random bytes",
     **dict.fromkeys(
         ["current_timestamp", "now", "current_date", "curdate", "current_time", "localtimestamp"],
         _CLOCK,
@@ -36,24 +42,69 @@ _REASONS = {
         _WHERE,
     ),
     **dict.fromkeys(
-        ["current_user", "session_user", "user", "current_database", "current_catalog"], _WHO
+        [
+            "current_user",
+            "session_user",
+            "user",
+            "current_database",
+            "current_schema",
+            "current_catalog",
+            "current_path",
+            "current_timezone",
+        ],
+        _WHO,
     ),
     **dict.fromkeys(
         ["java_method", "reflect", "try_reflect"], "it calls code Australis cannot see"
     ),
 }
-_BARE = {"current_timestamp", "current_date", "current_time", "localtimestamp", "current_user"}
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
-_NO_ARGUMENT = re.compile(r"\b(unix_timestamp)\s*\(\s*\)", re.IGNORECASE)
+_BARE = {
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtimestamp",
+    "current_user",
+    "session_user",
+}
+"""What Spark calls without parentheses; a bare `user` is more likely a column."""
+_TIMES = {"date", "timestamp", "timestamp_ntz", "timestamp_ltz"}
+_TO_TIMES = {*_TIMES, "to_date", "try_to_date", "to_timestamp", "try_to_timestamp"} | {
+    "to_timestamp_ntz",
+    "to_timestamp_ltz",
+}
+_MOMENT = re.compile(r"\W*(now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)
 
 
 def refused(expression: str) -> tuple[str, str] | None:
     """The first function that is not deterministic, with the reason."""
-    plain = _QUOTED.sub("''", expression)
-    for word in re.finditer(r"\b(\w+)\b(\s*\()?", plain):
-        name = word[1].lower()
-        qualified = plain[: word.start()].rstrip().endswith(".")
-        if name in _REASONS and not qualified and (word[2] or name in _BARE):
+    found = tokens(expression)
+    words = ["", "", *(_word(token) for token in found), "", "", ""]
+    for at, token in enumerate(found, start=2):
+        name = words[at]
+        called = words[at + 1] == "("
+        bare = token.kind == "word" and name in _BARE and words[at - 1] != "."
+        if name in _REASONS and (called or bare):
             return name, _REASONS[name]
-    bare = _NO_ARGUMENT.search(plain)
-    return (bare[1].lower(), _CLOCK) if bare else None
+        if name == "unix_timestamp" and words[at + 1 : at + 3] == ["(", ")"]:
+            return name, _CLOCK
+        if token.kind == "string" and _MOMENT.fullmatch(token.text):
+            kind = _time_of(words[at - 2 : at], words[at + 1 : at + 4])
+            if kind:
+                return f"{kind} {token.text}", _CLOCK
+    return None
+
+
+def _word(token: Token) -> str:
+    return "''" if token.kind == "string" else token.text.lower()
+
+
+def _time_of(before: Sequence[str], after: Sequence[str]) -> str | None:
+    """The type of time that a string stands for, as a literal or by a cast."""
+    if before[1] in _TIMES:
+        return before[1]
+    if before[1] == "(" and before[0] in _TO_TIMES:
+        return before[0]
+    casts = before == ["cast", "("] or before == ["try_cast", "("]
+    if casts and after[0] == "as" and after[1] in _TIMES:
+        return after[1]
+    return after[2] if list(after[:2]) == [":", ":"] and after[2] in _TIMES else None

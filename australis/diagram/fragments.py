@@ -82,15 +82,35 @@ def cut(diagram: Diagram) -> tuple[Fragment, ...]:
     logged = logged_streams(diagram)
     fragment_of = _components(diagram, logged)
     plans = [_plan(diagram, stream, logged, fragment_of) for stream in _in_order(diagram, logged)]
-    names = dict.fromkeys(plan.fragment for plan in plans)
     return tuple(
         Fragment(
             name,
             tuple(o.name for o in diagram.in_order if fragment_of[o.name] == name),
             tuple(plan for plan in plans if plan.fragment == name),
         )
-        for name in names
+        for name in _upstream_first(plans)
     )
+
+
+def _upstream_first(plans: list[Plan]) -> list[str]:
+    """The fragments, each after those it reads from (unless these read from it as well)."""
+    home = {plan.output: plan.fragment for plan in plans}
+    reads: dict[str, list[str]] = {plan.fragment: [] for plan in plans}
+    for plan in plans:
+        reads[plan.fragment] += [home[stream] for stream in plan.inputs if stream in home]
+    seen: set[str] = set()
+    order: list[str] = []
+
+    def visit(fragment: str) -> None:
+        if fragment not in seen:
+            seen.add(fragment)
+            for upstream in reads[fragment]:
+                visit(upstream)
+            order.append(fragment)
+
+    for fragment in reads:
+        visit(fragment)
+    return order
 
 
 def _in_order(diagram: Diagram, logged: set[str]) -> list[str]:

@@ -61,11 +61,6 @@ class Operator(Part):
         """The names of the streams it produces."""
         return (self.name,)
 
-    @property
-    def keeps_state(self) -> bool:
-        """Whether it remembers tuples from one micro-batch to the next."""
-        return False
-
     def expressions(self) -> Iterator[str]:
         """The Spark SQL expressions the user wrote for it."""
         return iter(())
@@ -144,10 +139,6 @@ class Aggregate(Operator):
     scale: int = 6
     """Decimal places kept of floating-point values in sums, averages and deviations."""
 
-    @property
-    def keeps_state(self) -> bool:
-        return True
-
     def expressions(self) -> Iterator[str]:
         yield from (expression for _, expression in self.by)
         yield from (argument for _, call in self.compute for argument in call.arguments)
@@ -161,10 +152,6 @@ class Join(Operator):
     within_us: int
     on: str
     select: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
 
     def expressions(self) -> Iterator[str]:
         yield self.on
@@ -196,9 +183,9 @@ class Spark(Operator):
     """`module:name`, or `file.py:name` beside the diagram."""
     call: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def keeps_state(self) -> bool:
-        return True
+
+Cut = str | tuple[tuple[str, tuple[str, ...]], ...]
+"""How a diagram is cut: "none", "fan-out", or fragments by hand (name and operators)."""
 
 
 @dataclass(frozen=True)
@@ -211,9 +198,15 @@ class Diagram:
     sinks: tuple[Sink, ...] = ()
     outputs: tuple[str, ...] = ()
     bucket_us: int = DEFAULT_BUCKET_US
-    cut: str | tuple[tuple[str, tuple[str, ...]], ...] = "none"
-    """"none", "fan-out", or fragments by hand: name and operators."""
+    cut: Cut = "none"
     place: Place | None = field(default=None, compare=False, repr=False)
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
+    """Where its sections stand ("bucket") and what they list ("outputs hot")."""
+
+    def place_of(self, section: str, entry: str = "") -> Place | None:
+        """Where a section, or what it lists, was written."""
+        of_section = self.places.get(section, self.place)
+        return self.places.get(f"{section} {entry}", of_section)
 
     @property
     def buckets(self) -> Buckets:

@@ -8,7 +8,8 @@ cannot drift apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from typing import Any
 
 from australis.diagram.aggregates import parse_aggregate
@@ -17,6 +18,7 @@ from australis.diagram.model import (
     Aggregate,
     BSort,
     CountWindow,
+    Cut,
     Diagram,
     Filter,
     Join,
@@ -29,7 +31,7 @@ from australis.diagram.model import (
     TimeWindow,
     Union,
 )
-from australis.kernel.durations import format_duration, parse_duration
+from australis.kernel.durations import MILLISECOND, format_duration, parse_duration
 from australis.kernel.errors import Place, UserError
 from australis.streams.schema import Schema, parse_schema
 
@@ -133,6 +135,17 @@ def _several(value: Any) -> tuple[str, ...]:
     return tuple(_text(v) for v in value)
 
 
+def _plain(value: Any) -> Any:
+    """An option as YAML would hold it, whatever Python gave."""
+    if hasattr(value, "__fspath__"):
+        return value.__fspath__()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, list | tuple) else value
+
+
 def _named(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
         pairs = [(_text(k), _text(v)) for k, v in value.items()]
@@ -145,14 +158,30 @@ def _named(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def _columns(value: Any) -> tuple[tuple[str, str], ...]:
+    pairs = _named(value)
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name.startswith("_"):
+            raise UserError(
+                f"has a column named '{name}': names that begin with _ are the header's"
+            )
+        if name.lower() in seen:
+            raise UserError(f"has two columns named '{name}'")
+        seen.add(name.lower())
+    return pairs
+
+
 def _predicates(value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, Mapping):
-        pairs = _named(value)
-        for branch, _ in pairs:
-            if not re.fullmatch(r"\w+", branch):
-                raise UserError(f"has a branch '{branch}', which is not a name")
-        return pairs
+        return tuple((_branch(branch), predicate) for branch, predicate in _named(value))
     return (("", _text(value)),)
+
+
+def _branch(value: Any) -> str:
+    if not re.fullmatch(r"\w+", _text(value)):
+        raise UserError(f"has a branch '{value}', which is not a name")
+    return str(value)
 
 
 def _schema(value: Any) -> Schema:
@@ -163,26 +192,28 @@ def _schema(value: Any) -> Schema:
     return parse_schema(_text(value))
 
 
-def _window(size: Any, slide: Any) -> TimeWindow | CountWindow:
-    counted = _COUNT_WINDOW.fullmatch(str(size))
-    if counted:
-        step = _COUNT_WINDOW.fullmatch(str(slide)) if slide is not None else counted
-        if step is None:
-            raise UserError("counts tuples, so 'slide' must count tuples too")
-        window: TimeWindow | CountWindow = CountWindow(int(counted[1]), int(step[1]))
-        small = min(int(counted[1]), int(step[1]))
-        larger = int(step[1]) > int(counted[1])
-    else:
-        size_us = parse_duration(size)
-        slide_us = size_us if slide is None else parse_duration(slide)
-        window = TimeWindow(size_us, slide_us)
-        small, larger = min(size_us, slide_us), slide_us > size_us
-        if size_us % 1000 or slide_us % 1000:
-            raise UserError("should be whole milliseconds")
-    if small < 1:
+def _length(value: Any) -> tuple[type[TimeWindow | CountWindow], int]:
+    """How long a window or its slide is, in microseconds or in tuples."""
+    counted = _COUNT_WINDOW.fullmatch(str(value))
+    length = int(counted[1]) if counted else parse_duration(value)
+    if length < 1:
         raise UserError("should be longer than nothing")
-    if larger:
-        raise UserError("is shorter than its slide, so that tuples between windows would be lost")
+    if not counted and length % MILLISECOND:
+        raise UserError("should be whole milliseconds")
+    return (CountWindow if counted else TimeWindow), length
+
+
+def _window(t: _Taker) -> TimeWindow | CountWindow:
+    kind, size = t.take("window", _length)
+    slide_kind, slide = t.take("slide", _length, (kind, size))
+    if slide_kind is not kind:
+        raise t.wrong("slide", "has a window and a slide that must both be times or both tuples")
+    if slide > size:
+        raise t.wrong(
+            "slide",
+            "has a slide longer than its window, so that tuples between windows would be lost",
+        )
+    window: TimeWindow | CountWindow = kind(size, slide)
     return window
 
 
@@ -193,12 +224,12 @@ def make_source(name: str, settings: Settings, place_of: PlaceOf) -> Source:
     """A source from its settings."""
     taker = _Taker(name, settings, place_of)
     kind = taker.kind(SOURCE_KINDS, "source")
-    value = taker.take(kind, lambda v: v)
+    value = taker.take(kind, _plain)
     option = SOURCE_KINDS[kind]
     options = {option: value} if option else {}
     schema, time = None, ARRIVAL
     if kind == "generate":
-        if value not in GENERATED:
+        if not isinstance(value, str) or value not in GENERATED:
             known = ", ".join(GENERATED)
             raise taker.wrong(kind, f"cannot generate {value!r} (known: {known})")
         schema, time = GENERATED[value]
@@ -216,7 +247,7 @@ def make_source(name: str, settings: Settings, place_of: PlaceOf) -> Source:
                     "time", f"takes its time from '{time}', which is {column.type}, not a time"
                 )
     slack = taker.take("slack", parse_duration, 0)
-    options |= taker.rest()
+    options |= _plain(taker.rest())
     return Source(
         name=name,
         kind=kind,
@@ -232,24 +263,28 @@ def make_sink(name: str, settings: Settings, place_of: PlaceOf) -> Sink:
     """A sink from its settings."""
     taker = _Taker(name, settings, place_of)
     kind = taker.kind(SINK_KINDS, "sink")
-    value = taker.take(kind, lambda v: v)
+    value = taker.take(kind, _plain)
     stream = taker.take("from", _text)
     options = {SINK_KINDS[kind]: value} if SINK_KINDS[kind] else {}
-    options |= taker.rest()
+    options |= _plain(taker.rest())
     return Sink(name=name, kind=kind, stream=stream, options=options, place=taker.place)
 
 
-def _filter(t: _Taker) -> Filter:
-    inputs = t.take("filter", _one)
-    where, rest = t.take("where", _predicates), t.take("rest", _text, None)
+def _filter(t: _Taker, kind: str = "filter") -> Filter:
+    inputs = t.take(kind, _one)
+    where, rest = t.take("where", _predicates), t.take("rest", _branch, None)
     if rest is not None and where[0][0] == "":
         raise t.wrong("rest", "names a rest, so its predicates need names too")
-    t.finish("filter, where, rest")
+    branches = [branch.lower() for branch in (*dict(where), rest) if branch is not None]
+    for branch in branches:
+        if branches.count(branch) > 1:
+            raise t.wrong("where", f"has two branches named '{branch}'")
+    t.finish(f"{kind}, where, rest")
     return Filter(name=t.name, inputs=inputs, where=where, rest=rest, place=t.place)
 
 
 def _map(t: _Taker) -> Map:
-    inputs, select = t.take("map", _one), t.take("select", _named)
+    inputs, select = t.take("map", _one), t.take("select", _columns)
     t.finish("map, select")
     return Map(name=t.name, inputs=inputs, select=select, place=t.place)
 
@@ -268,10 +303,12 @@ def _bsort(t: _Taker) -> BSort:
 
 def _aggregate(t: _Taker) -> Aggregate:
     inputs = t.take("aggregate", _one)
-    slide = t.take("slide", lambda v: v, None)
-    window = t.take("window", lambda size: _window(size, slide))
-    by = t.take("by", _named, ())
-    calls = t.take("compute", lambda v: tuple((n, parse_aggregate(e)) for n, e in _named(v)))
+    window = _window(t)
+    by = t.take("by", _columns, ())
+    calls = t.take("compute", lambda v: tuple((n, parse_aggregate(e)) for n, e in _columns(v)))
+    for name, _ in calls:
+        if name.lower() in (group.lower() for group, _ in by):
+            raise t.wrong("compute", f"computes '{name}', which is a column of 'by' already")
     scale = t.take("scale", _integer, 6)
     if not 0 <= scale <= 12:
         raise t.wrong("scale", "keeps 0 to 12 decimal places")
@@ -292,17 +329,15 @@ def _join(t: _Taker) -> Join:
     if len(inputs) != 2:
         raise t.wrong("join", f"joins {len(inputs)} streams; a join has two")
     within = t.take("within", parse_duration)
-    on, select = t.take("on", _text), t.take("select", _named, ())
+    on, select = t.take("on", _text), t.take("select", _columns, ())
     t.finish("join, within, on, select")
     return Join(name=t.name, inputs=inputs, within_us=within, on=on, select=select, place=t.place)
 
 
 def _split(t: _Taker) -> Operator:
-    inputs = t.take("split", _one)
     if "where" in t._settings:
-        where, rest = t.take("where", _predicates), t.take("rest", _text, None)
-        t.finish("split, where, rest")
-        return Filter(name=t.name, inputs=inputs, where=where, rest=rest, place=t.place)
+        return _filter(t, "split")
+    inputs = t.take("split", _one)
     by = t.take("by", lambda v: tuple(e for _, e in _named(v)))
     into = t.take("into", _integer)
     if not 2 <= into <= 64:
@@ -350,6 +385,25 @@ def make_operator(name: str, settings: Settings, place_of: PlaceOf) -> Operator:
     return OPERATORS[taker.kind(OPERATORS, "operator")](taker)
 
 
+def make_outputs(value: Any) -> tuple[str, ...]:
+    """The streams that are named as outputs."""
+    return tuple(dict.fromkeys(_several(value)))
+
+
+def make_cut(value: Any, place_of: PlaceOf) -> Cut:
+    """How a diagram is to be cut: a word, or names with operators."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    for fragment, operators in value.items():
+        if isinstance(operators, str | Mapping) or not isinstance(operators, Iterable):
+            raise UserError(
+                f"should be a list of operators, not {operators!r}",
+                name=str(fragment),
+                place=place_of(str(fragment)),
+            )
+    return tuple((str(name), tuple(map(str, operators))) for name, operators in value.items())
+
+
 # --- and back ----------------------------------------------------------------
 
 
@@ -379,6 +433,12 @@ def sink_settings(sink: Sink) -> dict[str, Any]:
     option = SINK_KINDS[sink.kind]
     options = dict(sink.options)
     value = options.pop(option) if option else True
+    if callable(value):
+        raise UserError(
+            "calls a Python function, which cannot be written down",
+            name=sink.name,
+            place=sink.place,
+        )
     return {"from": sink.stream, sink.kind: value} | options
 
 

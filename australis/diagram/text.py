@@ -6,17 +6,20 @@ Every mistake is told with the file and line where it stands.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import yaml
 
 from australis.diagram.check import check
-from australis.diagram.model import Diagram
+from australis.diagram.model import Cut, Diagram
 from australis.diagram.parts import (
     PlaceOf,
     Settings,
     cut_settings,
+    make_cut,
     make_operator,
+    make_outputs,
     make_sink,
     make_source,
     operator_settings,
@@ -28,11 +31,23 @@ from australis.kernel.errors import Place, UserError
 from australis.streams.buckets import DEFAULT_BUCKET_US
 
 T = TypeVar("T")
+Sections = Mapping[str, tuple[int, yaml.Node]]
+"""The sections of a file, each with its line."""
 _SECTIONS = ("diagram", "bucket", "sources", "operators", "outputs", "sinks", "fragments")
 
 
 def load(text: str, file: str) -> Diagram:
     """Read a diagram and check what can be checked without Spark."""
+    try:
+        diagram = _read(text, file)
+    except RecursionError:
+        raise UserError("the file is nested too deeply", place=Place(file)) from None
+    check(diagram)
+    # The Python form can name a stream only after its operator, so that order is the diagram's.
+    return replace(diagram, operators=diagram.in_order)
+
+
+def _read(text: str, file: str) -> Diagram:
     root = _compose(text, file)
     sections = _entries(root, file, "the file")
     for name, (line, _) in sections.items():
@@ -47,21 +62,31 @@ def load(text: str, file: str) -> Diagram:
         if needed not in sections:
             raise UserError(f"has no section '{needed}'", name=file, place=Place(file))
 
-    def section(name: str, default: Any) -> Any:
-        return _plain(sections[name][1], file) if name in sections else default
+    places = {k: v for name in sections for k, v in _places(name, sections[name], file).items()}
 
-    diagram = Diagram(
-        name=str(section("diagram", "")),
+    def section(name: str, default: T, make: Callable[[Any], T]) -> T:
+        if name not in sections:
+            return default
+        try:
+            return make(_plain(sections[name][1], file))
+        except UserError as error:
+            raise error.at(places[name], name) from None
+
+    def fragment_place(fragment: str | None) -> Place | None:
+        return places.get(f"fragments {fragment}")
+
+    uncut: Cut = "none"
+    return Diagram(
+        name=str(sections["diagram"][1].value),
         sources=_parts(sections, "sources", file, make_source),
         operators=_parts(sections, "operators", file, make_operator),
         sinks=_parts(sections, "sinks", file, make_sink),
-        outputs=tuple(section("outputs", ())),
-        bucket_us=_bucket(sections, section, file),
-        cut=_cut(section("fragments", "none")),
+        outputs=section("outputs", (), make_outputs),
+        bucket_us=section("bucket", DEFAULT_BUCKET_US, parse_duration),
+        cut=section("fragments", uncut, lambda v: make_cut(v, fragment_place)),
         place=Place(file),
+        places=places,
     )
-    check(diagram)
-    return diagram
 
 
 def dump(diagram: Diagram) -> str:
@@ -77,28 +102,33 @@ def dump(diagram: Diagram) -> str:
         data["sinks"] = {s.name: sink_settings(s) for s in diagram.sinks}
     if diagram.cut != "none":
         data["fragments"] = cut_settings(diagram)
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-def _bucket(
-    sections: Mapping[str, tuple[int, yaml.Node]], section: Callable[[str, Any], Any], file: str
-) -> int:
-    if "bucket" not in sections:
-        return DEFAULT_BUCKET_US
-    try:
-        return parse_duration(section("bucket", None))
-    except UserError as error:
-        raise error.at(Place(file, sections["bucket"][0]), "bucket") from None
+class _Dumper(yaml.SafeDumper):
+    """Escapes the line breaks that PyYAML would otherwise fold into spaces."""
 
 
-def _cut(value: Any) -> str | tuple[tuple[str, tuple[str, ...]], ...]:
-    if isinstance(value, Mapping):
-        return tuple((str(name), tuple(operators)) for name, operators in value.items())
-    return str(value)
+def _text_node(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = '"' if any(c in text for c in "\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text_node)
+
+
+def _places(name: str, section: tuple[int, yaml.Node], file: str) -> dict[str, Place]:
+    """Where a section begins, and where the names in it stand."""
+    line, node = section
+    named = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else node.value
+    entries = [n for n in named if isinstance(n, yaml.ScalarNode)] if named else []
+    return {name: Place(file, line)} | {
+        f"{name} {entry.value}": Place(file, entry.start_mark.line + 1) for entry in entries
+    }
 
 
 def _parts(
-    sections: Mapping[str, tuple[int, yaml.Node]],
+    sections: Sections,
     name: str,
     file: str,
     make: Callable[[str, Settings, PlaceOf], T],
@@ -129,9 +159,14 @@ def _compose(text: str, file: str) -> yaml.Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        raise UserError(f"not YAML: {error.problem}", place=Place(file, line)) from None
-    except yaml.YAMLError as error:
-        raise UserError(f"not YAML: {error}", place=Place(file)) from None
+        said = ", ".join(filter(None, (error.context, error.problem)))
+        raise UserError(f"not YAML: {said}", place=Place(file, line)) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise UserError(
+            f"not YAML: a character that it forbids (number {error.character})",
+            place=Place(file, line),
+        ) from None
     if root is None:
         raise UserError("the file is empty", place=Place(file))
     return root
@@ -145,6 +180,8 @@ def _entries(node: yaml.Node, file: str, what: str) -> dict[str, tuple[int, yaml
     entries: dict[str, tuple[int, yaml.Node]] = {}
     for key, value in node.value:
         name, line = str(key.value), key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise UserError(f"{what} has a key that is not a name", place=Place(file, line))
         if name in entries:
             raise UserError(
                 f"is defined twice (first in line {entries[name][0]})",
@@ -166,6 +203,7 @@ def _plain(node: yaml.Node, file: str) -> Any:
     try:
         return yaml.SafeLoader("").construct_object(node)
     except (yaml.YAMLError, ValueError) as error:
+        said = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
         raise UserError(
-            f"cannot be read: {error}", place=Place(file, node.start_mark.line + 1)
+            f"cannot be read: {said}", place=Place(file, node.start_mark.line + 1)
         ) from None

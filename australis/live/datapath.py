@@ -77,8 +77,9 @@ class LaneData:
     rows_per_batch: int = ROWS_PER_BATCH
     staged: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     processed: int = -1
-    planned: bool = False
-    """Whether a task of its query has asked for rows."""
+    has_read: bool = False
+    has_written: bool = False
+    """Whether its query has asked for rows, and committed some, since it was started."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -150,7 +151,7 @@ class DataPath:
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """One part of the merged buckets, read as it is sent; a boundary row ends the last."""
         lane = self.lanes[name]
-        lane.planned = True
+        lane.has_read = True
         total = self.rows(name, after, upto)
         lo, hi = (
             upto if i == parts else self._bucket_at(lane, after, upto, total * i // parts)
@@ -207,6 +208,7 @@ class DataPath:
     def commit(self, name: str, batch_id: int, staged: Sequence[str]) -> None:
         """Append a finished micro-batch to the output's log, exactly once."""
         lane = self.lanes[name]
+        lane.has_written = True
         with lane.lock:
             rows = [batch for one in staged for batch in lane.staged[one]]
             frontier = self._frontier(lane, batch_id)
@@ -219,6 +221,7 @@ class DataPath:
         self.appended(name)
 
     def _frontier(self, lane: LaneData, batch_id: int) -> int:
+        check_watermark(lane, batch_id, self.buckets)
         offsets = batch_offsets(lane.checkpoint, batch_id)
         if lane.emits_on_watermark:
             return offsets.watermark_us

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from australis.kernel.ids import unpack_id
 from australis.live.datapath import DataPath, SharedLog
 from australis.live.sinks import SinkWriter
 from australis.streams.buckets import END_OF_STREAM_US
@@ -53,26 +52,15 @@ class SinkFollower:
             self.done.set()
 
     def _follow(self) -> None:
-        buckets = self._log.buckets
-        read_to, _ = unpack_id(self._writer.position) if self._writer.position >= 0 else (-1, 0)
         last_id = self._writer.position
-        read_to -= 1 if last_id >= 0 else 0
         while True:
-            boundary = self._log.boundary_us
-            stopping = self._stopping.is_set()
-            closed = buckets.closed_by(boundary)
-            for _, batch in self._log.read(read_to, closed):
-                ids = batch.column("_id")
-                new = batch
-                if last_id >= ids[0].as_py():
-                    new = batch.slice(min(len(batch), last_id - ids[0].as_py() + 1))
-                if new.num_rows:
-                    self._writer.write(new)
-                    last_id = new.column("_id")[-1].as_py()
-                    self.rows += new.num_rows
-            if closed > read_to:
-                self._writer.flush()
-            read_to = max(read_to, closed)
+            boundary, stopping = self._log.boundary_us, self._stopping.is_set()
+            for batch in self._log.read_after(last_id, self._log.buckets.closed_by(boundary)):
+                if batch.num_rows:
+                    self._writer.write(batch)
+                    self.rows += batch.num_rows
+                    last_id = batch.column("_id")[-1].as_py()
+            self._writer.flush()
             if boundary >= END_OF_STREAM_US or stopping:
                 self._writer.close()
                 return

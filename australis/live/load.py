@@ -11,13 +11,18 @@ from typing import Any
 
 from australis.diagram import text
 from australis.diagram.build import DiagramBuilder
-from australis.diagram.model import Diagram
+from australis.diagram.model import Diagram, Operator, Spark
 from australis.kernel.errors import Place, UserError
+
+_RUN_NAME = "__australis__"
+"""The `__name__` of a Python file while its diagram is read."""
 
 
 def load(path: Path | str) -> Diagram:
     """The diagram in this file; a `UserError` tells file and line of a mistake."""
     path = Path(path)
+    if path.is_dir():
+        raise UserError("is a directory, not a diagram", place=Place(str(path)))
     if not path.is_file():
         raise UserError("there is no such file", place=Place(str(path)))
     if path.suffix == ".py":
@@ -34,19 +39,29 @@ def load(path: Path | str) -> Diagram:
 
 
 def _load_python(path: Path) -> Diagram:
-    sys.path.insert(0, str(path.parent.resolve()))
+    folder = str(path.parent.resolve())
+    sys.path.insert(0, folder)
     try:
-        names = runpy.run_path(str(path), run_name="__australis__")
+        names = runpy.run_path(str(path), run_name=_RUN_NAME)
     except UserError as error:
-        raise UserError(
-            error.sentence, name=error.name, place=Place(str(path), _line(error, path))
-        ) from None
-    except Exception as error:
+        raise error.at(Place(str(path), _line(error, path))) from None
+    except (Exception, SystemExit) as error:
         line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
-        raise UserError(f"{type(error).__name__}: {error}", place=Place(str(path), line)) from None
+        said = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+        raise UserError(f"{type(error).__name__}: {said}", place=Place(str(path), line)) from None
     finally:
-        sys.path.pop(0)
-    return replace(_find(names, path), place=Place(str(path)))
+        sys.path.remove(folder)
+    found = _find(names, path)
+    operators = tuple(_found_again(operator, path) for operator in found.operators)
+    return replace(found, operators=operators, place=Place(str(path)))
+
+
+def _found_again(operator: Operator, path: Path) -> Operator:
+    """A function of the diagram's own file goes by the name of that file."""
+    if isinstance(operator, Spark) and operator.function.startswith(f"{_RUN_NAME}:"):
+        name = operator.function.removeprefix(f"{_RUN_NAME}:")
+        return replace(operator, function=f"{path.name}:{name}")
+    return operator
 
 
 def _line(error: BaseException, path: Path) -> int | None:

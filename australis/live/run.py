@@ -38,8 +38,11 @@ from australis.spark.analyse import check_streaming, stream_schemas
 from australis.spark.functions import function_digest
 from australis.spark.lane import Lane, LaneAddress
 from australis.spark.session import (
+    LOOKUP,
+    READ_PLANNERS,
+    WRITE_PLANNERS,
     SparkSession,
-    end_idle_planners,
+    end_processes,
     open_session,
     prepare,
     process_id,
@@ -93,7 +96,7 @@ class Running:
         self._server: DataPathServer | None = None
         self._disks: list[FileDisk] = []
         self._truncated_at = time.monotonic()
-        self._trimmed = spark is not None
+        self._planners = [READ_PLANNERS, WRITE_PLANNERS]
         self._stopped = False
 
     # --- starting ------------------------------------------------------------
@@ -179,6 +182,8 @@ class Running:
                 self._on_step(f"starting the lane of {plan.output}")
                 at = LaneAddress(plan.output, FACTORY, self._server.address)
                 self.lanes[plan.output] = Lane(self._spark, plan, schema, at, checkpoint, self.base)
+        if self._given_spark is None:
+            end_processes(self._spark, LOOKUP)
 
     def _open_sinks(self) -> None:
         for sink in self.diagram.sinks:
@@ -235,15 +240,17 @@ class Running:
         proxy.push_handle.end()
 
     def table(self, stream: str) -> pa.Table:
-        """All stable tuples of a logged stream so far."""
+        """All stable tuples of a logged stream so far; of one that is no result, what is kept."""
         log = self._log(stream)
         closed = log.buckets.closed_by(log.boundary_us)
-        batches = [batch for _, batch in log.read(-1, closed)]
+        batches = [batch for _, batch in log.read(log.truncated_to, closed)]
         return pa.Table.from_batches(batches, log.schema.arrow)
 
     def stream(self, stream: str) -> Iterator[dict[str, Any]]:
         """The stable tuples of a stream as they come, one dict each, until it ends."""
-        self._log(stream)
+        if stream not in self.diagram.results:
+            known = ", ".join(self.diagram.results)
+            raise UserError(f"is not a result of this diagram (results: {known})", name=stream)
         iterator = StreamIterator()
         self._iterators.append(iterator)
         follower = SinkFollower(
@@ -295,11 +302,15 @@ class Running:
         return True
 
     def _trim(self) -> None:
-        """Once every lane runs, what planned them only holds memory."""
-        planned = all(self.datapath.lanes[name].planned for name in self.lanes)
-        if not self._trimmed and planned and self._spark is not None:
-            self._trimmed = True
-            end_idle_planners(self._spark)
+        """Once every lane reads and writes, what planned that only holds memory."""
+        if self._given_spark is not None or self._spark is None or not self._planners:
+            return
+        lanes = [self.datapath.lanes[name] for name in self.lanes]
+        done = all(
+            n.has_read if self._planners[0] is READ_PLANNERS else n.has_written for n in lanes
+        )
+        if done:
+            end_processes(self._spark, self._planners.pop(0))
 
     def _truncate(self) -> None:
         """Drop what every lane has processed from the logs that are not results."""

@@ -22,6 +22,7 @@ import msgspec
 from australis.diagram.model import Diagram
 from australis.diagram.parts import operator_settings, source_settings
 from australis.kernel.errors import UserError
+from australis.live.files import replace_file
 
 FORMAT = 1
 _MAY_CHANGE = ("speed",)
@@ -59,7 +60,8 @@ class StateDirectory:
             raise UserError(
                 f"{self.root} is not a state directory of Australis; nothing is deleted"
             )
-        for path in content:
+        # What says that this is a state directory goes last, in case this is cut short.
+        for path in sorted(content, key=lambda p: p.name == "diagram.json"):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
@@ -70,7 +72,7 @@ class StateDirectory:
         described = _describe(diagram, functions)
         path = self.root / "diagram.json"
         if not path.exists():
-            path.write_bytes(msgspec.json.format(msgspec.json.encode(described)))
+            replace_file(path, msgspec.json.format(msgspec.json.encode(described)))
             return
         saved = msgspec.json.decode(path.read_bytes())
         changed = _first_change(saved, described)

@@ -29,12 +29,3 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> BatchOffsets:
     except (OSError, ValueError, KeyError) as error:
         raise Stopped(f"the checkpoint file {path} cannot be read: {error}") from None
     return BatchOffsets(upto, watermark_ms * 1000)
-
-
-def last_batch(checkpoint: Path) -> int | None:
-    """The newest micro-batch that Spark began, None before the first."""
-    offsets = checkpoint / "offsets"
-    numbers = (
-        [int(p.name) for p in offsets.iterdir() if p.name.isdigit()] if offsets.exists() else []
-    )
-    return max(numbers, default=None)

@@ -14,6 +14,7 @@ from typing import Protocol
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType
 
 from australis.diagram.fragments import Plan, counts_tuples
 from australis.diagram.model import (
@@ -30,7 +31,6 @@ from australis.diagram.model import (
 )
 from australis.kernel.errors import UserError
 from australis.spark.aggregates import WINDOW_EDGES, aggregate_column
-from australis.spark.count_window import count_window
 from australis.spark.functions import call_user_function
 from australis.spark.joins import join
 from australis.spark.types import stream_schema
@@ -104,6 +104,12 @@ def _header(frame: DataFrame) -> list[Column]:
 
 def _filter(o: Filter, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     (frame,) = inputs
+    for _, predicate in o.where:
+        kind = frame.select(F.expr(predicate).alias("p")).schema["p"].dataType
+        if not isinstance(kind, BooleanType):
+            raise UserError(
+                f"has a predicate that is {kind.simpleString()}, not boolean: {predicate!r}"
+            )
     matches = [F.coalesce(F.expr(predicate), F.lit(False)) for _, predicate in o.where]
     frames, earlier = [], F.lit(True)
     for match in matches:
@@ -148,6 +154,8 @@ def _bsort(_o: BSort, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
 def _aggregate(o: Aggregate, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     (frame,) = inputs
     if counts_tuples(o):
+        from australis.spark.count_window import count_window  # it needs pandas, which is large
+
         return [count_window(o, frame)]
     assert isinstance(o.window, TimeWindow)
     size, slide = (f"{us} microseconds" for us in (o.window.size_us, o.window.slide_us))

@@ -180,13 +180,17 @@ def _results(
     result: dict[str, Any] = {"_stime": grouped["_stime"].max()}
     for i, call in enumerate(calls):
         result[f"r{i}"] = grouped.apply(
-            lambda g, i=i, call=call: _value(
-                call, g[f"a{i}"][~g[f"n{i}"]] if whole[i] else g[f"a{i}"], g["_stime"]
-            ),
+            lambda g, i=i, call=call: _value(call, _values(g, i, whole[i]), g["_stime"]),
             include_groups=False,
         )
     frame = pd.DataFrame(result).reset_index()
     return frame[["_stime", "_key", *(f"r{i}" for i in range(len(calls)))]]
+
+
+def _values(group: pd.DataFrame, i: int, whole: bool) -> pd.Series:  # type: ignore[type-arg]
+    """The argument's values, with None for NULL."""
+    values = group[f"a{i}"]
+    return values.astype(object).where(~group[f"n{i}"], None) if whole else values
 
 
 def _value(call: AggregateCall, all_values: pd.Series, times: pd.Series) -> Any:  # type: ignore[type-arg]
@@ -201,14 +205,14 @@ def _value(call: AggregateCall, all_values: pd.Series, times: pd.Series) -> Any:
         case "window_end":
             return times.max()
         case "first":
-            return _plain(all_values.iloc[0]) if len(all_values) else None
+            return _plain(all_values.iloc[0])
         case "last":
-            return _plain(all_values.iloc[-1]) if len(all_values) else None
+            return _plain(all_values.iloc[-1])
     if not len(values):
         return None
     match call.function:
         case "sum":
-            return _plain(sum(values.tolist()))
+            return _fitting(sum(values.tolist()))
         case "avg":
             return float(sum(values.tolist()) / len(values))
         case "min":
@@ -220,11 +224,11 @@ def _value(call: AggregateCall, all_values: pd.Series, times: pd.Series) -> Any:
         case "bool_or":
             return bool(values.any())
         case "bit_and":
-            return int(np.bitwise_and.reduce(values.to_numpy()))
+            return int(np.bitwise_and.reduce(values.to_numpy(np.int64)))
         case "bit_or":
-            return int(np.bitwise_or.reduce(values.to_numpy()))
+            return int(np.bitwise_or.reduce(values.to_numpy(np.int64)))
         case "bit_xor":
-            return int(np.bitwise_xor.reduce(values.to_numpy()))
+            return int(np.bitwise_xor.reduce(values.to_numpy(np.int64)))
         case _:
             return _spread(call, values.astype("float64").to_numpy())
 
@@ -239,6 +243,11 @@ def _spread(call: AggregateCall, values: np.ndarray[Any, Any]) -> float | None:
         return None
     variance = float(np.var(values, ddof=freedom))
     return variance**0.5 if call.function.startswith("stddev") else variance
+
+
+def _fitting(total: Any) -> Any:
+    """A total that is no bigint is NULL, as it is in windows of time."""
+    return None if isinstance(total, int) and not -(2**63) <= total < 2**63 else _plain(total)
 
 
 def _plain(value: Any) -> Any:

@@ -56,11 +56,19 @@ class LaneInputs:
 
     def frame(self, streams: Sequence[str]) -> DataFrame:
         """These streams merged into one frame of `_id`, `_stime` and attributes."""
-        numbers = [self._streams.index(stream) for stream in streams]
+        by_port: dict[str | None, list[int]] = {}
+        for stream in streams:
+            number = self._streams.index(stream)
+            by_port.setdefault(self._schema.port_of(number), []).append(number)
+        first, *others = [self._of_port(port, numbers) for port, numbers in by_port.items()]
+        for other in others:
+            first = first.unionByName(other)
+        return first
+
+    def _of_port(self, port: str | None, numbers: list[int]) -> DataFrame:
         chosen = self._frame
         if len(numbers) < len(self._streams):
             chosen = chosen.where(F.col("_input").isin(numbers))
-        port = self._schema.port_of(numbers[0])
         prefix = "" if port is None else f"{port}."
         names = self._schema.inputs[numbers[0]].names
         attributes = [F.col(f"{prefix}`{name}`").alias(name) for name in names]

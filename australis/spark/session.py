@@ -6,12 +6,13 @@ last and cannot be overridden.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socketserver
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from australis.kernel.errors import UserError
 from australis.spark.output import LaneOutput
 from australis.spark.source import LaneSource
 
-__all__ = ["SparkSession", "end_idle_planners", "open_session", "prepare", "process_id", "tasks"]
+__all__ = ["SparkSession", "end_processes", "open_session", "prepare", "process_id", "tasks"]
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -80,8 +81,14 @@ def open_session(
         text = str(error).splitlines()[0]
         raise UserError(f"Spark does not start on master {master!r}: {text}") from None
     _quiet_accumulators()
+    _quiet_errors()
     prepare(spark)
     return spark
+
+
+def _quiet_errors() -> None:
+    """Spark's mistakes are told as ours, in one sentence, not as JSON on standard error."""
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 def _quiet_accumulators() -> None:
@@ -101,19 +108,23 @@ def process_id(spark: SparkSession) -> int:
     return int(spark._jvm.java.lang.ProcessHandle.current().pid())
 
 
-_PLANNERS = ("lookup_data_sources", "create_data_source", "plan_data_source_read")
+LOOKUP = ("lookup_data_sources",)
+"""Spark's Python processes that are done once every query has been started."""
+READ_PLANNERS = ("plan_data_source_read",)
+"""Those that are done once every query has begun to read."""
+WRITE_PLANNERS = ("create_data_source",)
+"""Those that are done once every query has committed a micro-batch."""
 
 
-def end_idle_planners(spark: SparkSession) -> None:
-    """End the Python processes that Spark used to plan queries and will not use again.
+def end_processes(spark: SparkSession, modules: Sequence[str]) -> None:
+    """End planners that will not be used again; each holds about 90 MB.
 
-    Each pair holds about 90 MB. Only for a session of our own in which every query
-    has run a micro-batch: another one may be planning.
+    Only for a session of our own: in another one somebody may be planning.
     """
     assert spark._jvm is not None
     for handle in spark._jvm.java.lang.ProcessHandle.current().descendants().toArray():
         command = handle.info().commandLine().orElse("")
-        if any(command.endswith(f"pyspark.sql.worker.{planner}") for planner in _PLANNERS):
+        if any(command.endswith(f"pyspark.sql.worker.{module}") for module in modules):
             handle.destroy()
 
 

@@ -69,10 +69,7 @@ def runs(numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
 
 def _bucket_batch(rows: pa.Table, bucket: int, schema: Schema) -> pa.RecordBatch:
     n = rows.num_rows
-    if n > MAX_RANK + 1:
-        raise Stopped(
-            f"a bucket holds {n} tuples, more than the {MAX_RANK + 1} that ids can number"
-        )
+    refuse_overfull(n)
     columns = [
         pa.array(np.full(n, int(TupleType.INSERTION), dtype=np.int8)),
         pa.array((bucket << RANK_BITS) + np.arange(n, dtype=np.int64)),
@@ -83,6 +80,14 @@ def _bucket_batch(rows: pa.Table, bucket: int, schema: Schema) -> pa.RecordBatch
             canonical_array(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
         )
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+def refuse_overfull(rows: int) -> None:
+    """`Stopped` if ids cannot number so many tuples of one bucket."""
+    if rows > MAX_RANK + 1:
+        raise Stopped(
+            f"a bucket holds {rows} tuples, more than the {MAX_RANK + 1} that ids can number"
+        )
 
 
 def canonical_array(array: pa.Array) -> pa.Array:

@@ -109,6 +109,11 @@ class StableLog:
         """The oldest bucket that is still here and not empty."""
         return self._numbers[0] if self._numbers else None
 
+    @property
+    def truncated_to(self) -> int:
+        """The last bucket that was dropped; -1 if none was."""
+        return self._commit.dropped_to
+
     def rows_between(self, after: int, upto: int) -> int:
         """How many tuples the buckets (after, upto] hold."""
         return self._total_upto(upto) - self._total_upto(after)

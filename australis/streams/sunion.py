@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from australis.kernel.ids import RANK_BITS
 from australis.streams.buckets import Buckets, stime_values
-from australis.streams.canonical import runs
+from australis.streams.canonical import refuse_overfull, runs
 from australis.streams.schema import HEADER, TIMESTAMP, Schema, TupleType
 
 INPUT = pa.field("_input", pa.int16())
@@ -94,6 +94,7 @@ class SUnion:
     def _renumber(self, stimes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         ids = np.empty(len(stimes), dtype=np.int64)
         for bucket, lo, hi in runs(self.buckets.of_all(stimes)):
+            refuse_overfull(hi - lo)
             ids[lo:hi] = (bucket << RANK_BITS) + np.arange(hi - lo)
         return ids
 

@@ -17,7 +17,7 @@ def calls(draw: st.DrawFn) -> AggregateCall:
     name = draw(st.sampled_from(sorted(FUNCTIONS)))
     least, most = FUNCTIONS[name]
     arguments = draw(st.lists(ARGUMENTS, min_size=least, max_size=most))
-    distinct = name in ("count", "sum", "avg") and bool(arguments) and draw(st.booleans())
+    distinct = name == "count" and bool(arguments) and draw(st.booleans())
     return AggregateCall(name, tuple(arguments), distinct)
 
 
@@ -42,6 +42,12 @@ def test_a_call_reads_back_what_it_writes(call: AggregateCall) -> None:
         ("max(if(a = 'x, y', 1, 2))", AggregateCall("max", ("if(a = 'x, y', 1, 2)",))),
         ("approx_count_distinct(p, 0.01)", AggregateCall("approx_count_distinct", ("p", "0.01"))),
         ("window_end()", AggregateCall("window_end")),
+        ("sum(if(x = ')', 1, 0))", AggregateCall("sum", ("if(x = ')', 1, 0)",))),
+        ('sum(if(x = "(", 1, 0))', AggregateCall("sum", ('if(x = "(", 1, 0)',))),
+        ("percentile(`a, (b`, 0.5)", AggregateCall("percentile", ("`a, (b`", "0.5"))),
+        ("max(m['a, b'])", AggregateCall("max", ("m['a, b']",))),
+        ("max(x /* :) */)", AggregateCall("max", ("x /* :) */",))),
+        ("max('it\\'s, (')", AggregateCall("max", ("'it\\'s, ('",))),
     ],
 )
 def test_what_may_be_written(text: str, call: AggregateCall) -> None:
@@ -62,10 +68,17 @@ def test_what_may_be_written(text: str, call: AggregateCall) -> None:
         ("max_by(x, y)", "when keys tie"),
         ("sum(*)", "only count"),
         ("count(distinct *)", "only count"),
-        ("min(distinct x)", "only count, sum and avg take it"),
+        ("min(distinct x)", "only count takes it"),
         ("sum()", "gives sum 0 arguments; it takes 1"),
         ("sum(a, b)", "gives sum 2 arguments; it takes 1"),
         ("count(a, b)", "gives count 2 arguments; it takes 0 to 1"),
+        ("sum(distinct x)", "only count takes it"),
+        ("avg(distinct x)", "only count takes it"),
+        ("count(distinct a,)", "gives count an empty argument"),
+        ("count(distinct , a)", "gives count an empty argument"),
+        ("percentile(x, )", "gives percentile an empty argument"),
+        ("sum(')'", "is not one aggregate call"),
+        ("sum(a) + (')'", "is not one aggregate call"),
         ("count(distinct)", "gives count 0 arguments"),
         ("percentile(x)", "gives percentile 1 arguments; it takes 2"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import australis as au
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from spark.harness import ask_duckdb, random_times, results, same_rows, with_nulls
+
+import australis as au
 
 A = "t timestamp, k string, v int, big bigint, x double, d decimal(10,2), b boolean"
 B = "t timestamp, k string, w int"

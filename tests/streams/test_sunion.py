@@ -67,7 +67,7 @@ def test_merge_is_a_sort_by_stime_input_and_id(inputs: list[Stamps]) -> None:
     merged = union.merge([stream(A, stimes) for stimes in inputs])
     assert merged.schema == union.schema.arrow
     rows = plain(merged)
-    found = [(row["_id"], row["_stime"], row["_input"], row["n"]) for row in rows]
+    found = [(row["_id"], row["_stime"], row.get("_input", 0), row["n"]) for row in rows]
     assert found == naive(inputs)
     assert all(row["_type"] == 0 and row["s"] == str(row["n"]) for row in rows)
 
@@ -106,6 +106,8 @@ def _number(batch: pa.RecordBatch) -> int:
 
 def test_the_merged_schema() -> None:
     same, differ = MergedSchema((A, A)), MergedSchema((A, B, A))
+    assert MergedSchema((A,)).arrow.names == ["_type", "_id", "_stime", "n", "s"]
+    assert MergedSchema((A, A), ids=False).arrow.names == ["_type", "_stime", "_input", "n", "s"]
     assert same.arrow.names == ["_type", "_id", "_stime", "_input", "n", "s"]
     assert differ.arrow.names == ["_type", "_id", "_stime", "_input", "_port0", "_port1"]
     assert same.port_of(1) is None

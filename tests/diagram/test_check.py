@@ -1,0 +1,115 @@
+"""The mistakes between parts: names, streams, cycles, buckets and cuts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from australis.diagram.check import check, nearest
+from australis.diagram.model import BSort, Cut, Diagram, Filter, Operator, Sink, Source, Split
+from australis.diagram.model import Union as UnionOf
+from australis.kernel.errors import Place, UserError
+from australis.streams.schema import parse_schema
+
+SOURCE = Source(name="s", kind="push", schema=parse_schema("a int"))
+
+
+def sort(name: str, stream: str, line: int = 1) -> BSort:
+    return BSort(name=name, inputs=(stream,), place=Place("f", line))
+
+
+def diagram(*operators: Operator, cut: Cut = "none") -> Diagram:
+    return Diagram("d", (SOURCE,), operators, cut=cut, place=Place("f"))
+
+
+def mistake(wrong: Diagram) -> str:
+    with pytest.raises(UserError) as caught:
+        check(wrong)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "a.b", "a\nb"])
+def test_a_diagram_has_a_name(name: str) -> None:
+    with pytest.raises(UserError, match="is not a name for a diagram"):
+        check(replace(diagram(sort("x", "s")), name=name))
+
+
+@pytest.mark.parametrize("name", ["a", "A-1", "_x", "007", "größe"])
+def test_these_are_names(name: str) -> None:
+    check(replace(diagram(sort("x", "s")), name=name))
+
+
+@pytest.mark.parametrize(
+    ("operators", "sentence"),
+    [
+        ((sort("x", "s"), sort("x", "s", 2)), "f:2: 'x' has a name that is taken: an operator"),
+        ((sort("x", "s"), sort("X", "s", 2)), "f:2: 'X' has a name that is taken: an operator"),
+        ((sort("s", "s"),), "f:1: 's' has a name that is taken: a source"),
+    ],
+)
+def test_names_are_unique(operators: tuple[Operator, ...], sentence: str) -> None:
+    assert mistake(diagram(*operators)).startswith(sentence)
+
+
+def test_a_sink_may_be_called_like_a_stream() -> None:
+    sinks = (Sink(name="x", kind="console", stream="x"),)
+    check(replace(diagram(sort("x", "s")), sinks=sinks))
+
+
+@pytest.mark.parametrize(
+    ("operators", "loop"),
+    [
+        ((sort("x", "x"),), "x -> x"),
+        ((sort("x", "y"), sort("y", "x")), "x -> y -> x"),
+        ((sort("x", "z"), sort("y", "x"), sort("z", "y")), "x -> y -> z -> x"),
+        ((sort("end", "x"), sort("x", "y"), sort("y", "x")), "x -> y -> x"),
+    ],
+)
+def test_a_cycle_is_told_in_the_direction_of_the_tuples(
+    operators: tuple[Operator, ...], loop: str
+) -> None:
+    assert mistake(diagram(*operators)).endswith(f"is part of a cycle: {loop}")
+
+
+def test_a_cycle_through_a_branch() -> None:
+    split = Split(name="p", inputs=("u",), by=("a",), into=2)
+    union = UnionOf(name="u", inputs=("s", "p.1"))
+    assert mistake(diagram(split, union)).endswith("cycle: p -> u -> p")
+
+
+def test_a_diamond_is_no_cycle() -> None:
+    check(diagram(sort("a", "s"), sort("b", "a"), UnionOf(name="u", inputs=("a", "b", "s"))))
+
+
+def test_the_first_random_predicate_is_found() -> None:
+    where = (("hot", "a > 1"), ("cold", "uuid() = 'x'"))
+    found = mistake(diagram(Filter(name="x", inputs=("s",), where=where)))
+    assert found == "'x' uses uuid: it is random, so two replicas would compute different results"
+
+
+@pytest.mark.parametrize("bucket_us", [0, 9_000, 10_001, -1])
+def test_bucket_sizes_that_are_refused(bucket_us: int) -> None:
+    said = mistake(replace(diagram(sort("x", "s")), bucket_us=bucket_us))
+    assert "'bucket' is not a bucket size" in said
+
+
+@pytest.mark.parametrize(
+    ("cut", "sentence"),
+    [
+        ("all", "f: 'fragments' should be 'none', 'fan-out', or names with operators, not 'all'"),
+        ((("a", ("x", "why")),), "f: 'a' names an unknown operator 'why'"),
+        ((("a", ("x", "yy")),), "f: 'a' names an unknown operator 'yy' (did you mean 'y'?)"),
+        ((("a", ("x", "y", "x")),), "f: 'a' holds 'x', which is in 'a' already"),
+        ((("a", ("x", "y")), ("b", ("y",))), "f: 'b' holds 'y', which is in 'a' already"),
+        ((("a", ("x",)),), "f:2: 'y' is in no fragment, though fragments are given by hand"),
+    ],
+)
+def test_cuts_by_hand(cut: Cut, sentence: str) -> None:
+    assert mistake(diagram(sort("x", "s"), sort("y", "x", 2), cut=cut)) == sentence
+
+
+def test_the_nearest_name() -> None:
+    assert nearest("conections", ["connections", "connected"]) == "connections"
+    assert nearest("zzz", ["connections"]) is None

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+COUNT = click.IntRange(min=1)
+
 
 @click.group()
 def bench() -> None:
@@ -15,9 +17,15 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--rows", default=4_000_000, show_default=True, help="Rows of the throughput part.")
-@click.option("--rounds", default=3, show_default=True, help="Rounds of each side, alternating.")
-@click.option("--seconds", default=45, show_default=True, help="Length of the delay part.")
+@click.option(
+    "--rows", type=COUNT, default=4_000_000, show_default=True, help="Rows of the throughput part."
+)
+@click.option(
+    "--rounds", type=COUNT, default=3, show_default=True, help="Rounds of each side, alternating."
+)
+@click.option(
+    "--seconds", type=COUNT, default=45, show_default=True, help="Length of the delay part."
+)
 @click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def engine(rows: int, rounds: int, seconds: int, scratch: Path | None, as_json: bool) -> None:

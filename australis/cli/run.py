@@ -22,7 +22,16 @@ def _duration(_ctx: click.Context, param: click.Parameter, value: str | None) ->
     try:
         return parse_duration(value) / SECOND
     except UserError as error:
-        raise error.at(None, f"--{param.name}") from None
+        raise error.at(None, param.opts[0]) from None
+
+
+def _settings(
+    _ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> dict[str, str]:
+    for setting in value:
+        if "=" not in setting:
+            raise UserError(f"is not KEY=VALUE: {setting!r}", name=param.opts[0])
+    return dict(setting.split("=", 1) for setting in value)  # type: ignore[misc]
 
 
 @click.command()
@@ -47,9 +56,19 @@ def _duration(_ctx: click.Context, param: click.Parameter, value: str | None) ->
 )
 @click.option("--for", "for_s", callback=_duration, help="Stop after this long, e.g. '60 s'.")
 @click.option(
-    "--rows-per-batch", default=1 << 20, show_default=True, help="Largest micro-batch, in tuples."
+    "--rows-per-batch",
+    type=click.IntRange(min=1),
+    default=1 << 20,
+    show_default=True,
+    help="Largest micro-batch, in tuples.",
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Further settings for Spark.")
+@click.option(
+    "--conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_settings,
+    help="Further settings for Spark.",
+)
 @click.option("--quiet", is_flag=True, help="No progress, only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def run(
@@ -60,7 +79,7 @@ def run(
     host: str,
     for_s: float | None,
     rows_per_batch: int,
-    conf: tuple[str, ...],
+    conf: dict[str, str],
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -70,9 +89,10 @@ def run(
     run the same command again: it goes on where it was, with nothing lost and
     nothing twice.
     """
+    diagram = load(file)
+
     from australis.live.run import Running
 
-    diagram = load(file)
     root = state if state is not None else Path(".australis") / diagram.name
     progress = Progress(quiet=quiet or as_json)
     running = Running(
@@ -83,7 +103,7 @@ def run(
         host=host,
         fresh=fresh,
         rows_per_batch=rows_per_batch,
-        spark_settings=_settings(conf),
+        spark_settings=conf,
         on_step=progress.step,
     )
     began = time.monotonic()
@@ -103,13 +123,6 @@ def run(
     click.echo(json.dumps(summary) if as_json else _say(summary))
     if interrupted:
         sys.exit(130)
-
-
-def _settings(conf: tuple[str, ...]) -> dict[str, str]:
-    for setting in conf:
-        if "=" not in setting:
-            raise UserError(f"is not KEY=VALUE: {setting!r}", name="--conf")
-    return dict(setting.split("=", 1) for setting in conf)  # type: ignore[misc]
 
 
 def _summary(running: Any, seconds: float, interrupted: bool) -> dict[str, Any]:

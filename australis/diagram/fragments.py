@@ -95,22 +95,20 @@ def cut(diagram: Diagram) -> tuple[Fragment, ...]:
 def _upstream_first(plans: list[Plan]) -> list[str]:
     """The fragments, each after those it reads from (unless these read from it as well)."""
     home = {plan.output: plan.fragment for plan in plans}
-    reads: dict[str, list[str]] = {plan.fragment: [] for plan in plans}
+    reads: dict[str, set[str]] = {plan.fragment: set() for plan in plans}
     for plan in plans:
-        reads[plan.fragment] += [home[stream] for stream in plan.inputs if stream in home]
-    seen: set[str] = set()
-    order: list[str] = []
+        reads[plan.fragment] |= {home[stream] for stream in plan.inputs if stream in home}
 
-    def visit(fragment: str) -> None:
-        if fragment not in seen:
-            seen.add(fragment)
-            for upstream in reads[fragment]:
-                visit(upstream)
-            order.append(fragment)
+    def upstream(fragment: str) -> set[str]:
+        found, todo = {fragment}, [fragment]
+        while todo:
+            new = reads[todo.pop()] - found
+            found |= new
+            todo += new
+        return found
 
-    for fragment in reads:
-        visit(fragment)
-    return order
+    # What lies upstream of a fragment has less upstream than the fragment itself.
+    return sorted(reads, key=lambda fragment: len(upstream(fragment)))
 
 
 def _in_order(diagram: Diagram, logged: set[str]) -> list[str]:

@@ -104,7 +104,7 @@ def _header(frame: DataFrame) -> list[Column]:
 
 def _filter(o: Filter, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     (frame,) = inputs
-    for _, predicate in o.where:
+    for predicate in o.expressions():
         kind = frame.select(F.expr(predicate).alias("p")).schema["p"].dataType
         if not isinstance(kind, BooleanType):
             raise UserError(

@@ -89,6 +89,7 @@ class Lane:
         base: Path,
     ) -> None:
         self.plan = plan
+        self._checked = -1
         inputs = LaneInputs(spark, plan.inputs, schema, at)
         frame = compile_plan(plan, inputs, base)
         self.query: StreamingQuery = (
@@ -100,24 +101,26 @@ class Lane:
             .start()
         )
 
-    @property
-    def progress(self) -> dict[str, Any] | None:
-        """What Spark says of the last micro-batch."""
-        last = self.query.lastProgress
-        return None if last is None else dict(last)
-
     def check(self) -> None:
         """Raise `Stopped` if the query has failed or dropped a row as late."""
         failure = self.query.exception()
         if failure is not None:
             raise Stopped(f"the lane of '{self.plan.output}' failed: {_reason(str(failure))}")
-        progress = self.query.lastProgress
-        for state in progress["stateOperators"] if progress else ():
-            if state["numRowsDroppedByWatermark"]:
-                raise Stopped(
-                    f"the lane of '{self.plan.output}' dropped"
-                    f" {state['numRowsDroppedByWatermark']} rows as late, which must not happen"
-                )
+        last = self.query.lastProgress
+        if last is None or last["batchId"] == self._checked:
+            return
+        for progress in self.query.recentProgress:
+            if progress["batchId"] > self._checked:
+                self._refuse_dropped(progress)
+        self._checked = last["batchId"]
+
+    def _refuse_dropped(self, progress: Any) -> None:
+        dropped = sum(s["numRowsDroppedByWatermark"] for s in progress["stateOperators"])
+        if dropped:
+            raise Stopped(
+                f"the lane of '{self.plan.output}' dropped {dropped} rows as late"
+                f" in batch {progress['batchId']}, which must not happen"
+            )
 
     def stop(self) -> None:
         """End the query; it goes on from its checkpoint when started again."""

@@ -141,9 +141,10 @@ def branching(draw: st.DrawFn, name: str) -> Filter:
 def aggregates(draw: st.DrawFn, name: str, one: st.SearchStrategy[str]) -> Aggregate:
     """An aggregate over time or tuples."""
     small, large = sorted((draw(st.integers(1, 10**6)), draw(st.integers(1, 10**6))))
-    window = draw(
-        st.sampled_from([CountWindow(large, small), TimeWindow(large * 1000, small * 1000)])
-    )
+    windows: list[CountWindow | TimeWindow] = [
+        CountWindow(large, small),
+        TimeWindow(large * 1000, small * 1000),
+    ]
     calls = [
         AggregateCall("count"),
         AggregateCall("sum", (draw(ARGUMENTS),)),
@@ -155,7 +156,7 @@ def aggregates(draw: st.DrawFn, name: str, one: st.SearchStrategy[str]) -> Aggre
     return Aggregate(
         name=name,
         inputs=(draw(one),),
-        window=window,
+        window=draw(st.sampled_from(windows)),
         by=draw(columns() | st.just(())),
         compute=tuple((n, draw(st.sampled_from(calls))) for n in names),
         scale=draw(st.integers(0, 12)),
@@ -203,4 +204,5 @@ def cuts(draw: st.DrawFn, names: list[str]) -> Cut:
     """No cut, a cut at every fan-out, or every operator in one of three fragments."""
     homes = {name: draw(st.sampled_from(["f1", "yes", "odd fragment"])) for name in names}
     by_hand = {home: tuple(n for n in names if homes[n] == home) for home in homes.values()}
-    return draw(st.sampled_from(["none", "fan-out", tuple(by_hand.items())]))
+    ways: list[Cut] = ["none", "fan-out", tuple(by_hand.items())]
+    return draw(st.sampled_from(ways))

@@ -102,10 +102,13 @@ def test_a_mistake_of_the_whole_is_told_with_the_line_of_the_part() -> None:
     ],
 )
 def test_mistakes_of_the_diagram(settings: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(UserError) as caught:
+    def build() -> None:
         d, readings = builder(**settings)
         d.bsort("x", readings)
         d.done()
+
+    with pytest.raises(UserError) as caught:
+        build()
     assert sentence in str(caught.value)
     assert caught.value.place is not None
     assert caught.value.place.file == __file__

@@ -37,7 +37,9 @@ def diagram_with(function: Callable[..., DataFrame]) -> au.Diagram:
 
 
 def double(frame: DataFrame) -> DataFrame:
-    labels = frame.sparkSession.createDataFrame([("k0", "zero"), ("k1", "one")], "k string, l string")
+    labels = frame.sparkSession.createDataFrame(
+        [("k0", "zero"), ("k1", "one")], "k string, l string"
+    )
     doubled = frame.withColumn("v", F.col("v") * 2).where("v % 4 = 0")
     return doubled.join(F.broadcast(labels), "k").drop("t")
 

@@ -245,7 +245,7 @@ def test_joins(spark: SparkSession, fresh: Path, seed: int, n: int) -> None:
     d = au.diagram("joins")
     sa = d.source("a", push=True, schema=A, time="t")
     sb = d.source("b", push=True, schema=B, time="t")
-    d.join(
+    near = d.join(
         "near", sa, sb, within="1 s", on="left.k = right.k and left.v < right.w",
         select={"k": "left.k", "v": "left.v", "w": "right.w"},
     )  # fmt: skip
@@ -255,11 +255,9 @@ def test_joins(spark: SparkSession, fresh: Path, seed: int, n: int) -> None:
         "both", counts, tops, within="0 s", on="left.k = right.k",
         select={"k": "left.k", "n": "left.n", "top": "right.top"},
     )  # fmt: skip
-    d.aggregate("after", both, window="4 s", compute={"n": "sum(n)", "pairs": "count(*)"})
-    d.output(both)
-    diagram = d.done()
-    diagram = au.Diagram(**{**diagram.__dict__, "outputs": ("near", "both", "after")})
-    got = results(spark, diagram, {"a": a, "b": b}, directory(fresh, seed, n))
+    after = d.aggregate("after", both, window="4 s", compute={"n": "sum(n)", "pairs": "count(*)"})
+    d.output(near, both, after)
+    got = results(spark, d.done(), {"a": a, "b": b}, directory(fresh, seed, n))
     data = {"a": a, "b": b}
     same_rows(
         got["near"],

@@ -44,7 +44,6 @@ from australis.spark.session import (
     SparkSession,
     end_processes,
     open_session,
-    prepare,
     process_id,
 )
 from australis.streams.buckets import END_OF_STREAM_US
@@ -145,8 +144,6 @@ class Running:
                 log=self.state.spark_log,
             )
             pid_file.write_text(str(process_id(self._spark)))
-        else:
-            prepare(self._spark)
         self._on_step("checking the diagram")
         self.schemas = stream_schemas(self._spark, self.diagram, self.base)
         self.fragments = cut(self.diagram)

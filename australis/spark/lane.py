@@ -13,9 +13,10 @@ from pyspark.sql.streaming import StreamingQuery
 
 from australis.diagram.fragments import Plan
 from australis.kernel.errors import Stopped
-from australis.spark import output, source
 from australis.spark.compile import compile_plan
+from australis.spark.output import register_output
 from australis.spark.session import tasks
+from australis.spark.source import register_source
 from australis.spark.types import to_spark
 from australis.streams.sunion import MergedSchema
 
@@ -46,7 +47,9 @@ class LaneInputs:
     ) -> None:
         self._streams = tuple(streams)
         self._schema = schema
-        reader = spark.readStream.format(source.FORMAT).schema(to_spark(schema.arrow))
+        reader = spark.readStream.format(register_source(spark, at.lane)).schema(
+            to_spark(schema.arrow)
+        )
         self._frame = (
             reader.options(**at.options(), tasks=str(tasks(spark)))
             .load()
@@ -93,7 +96,7 @@ class Lane:
         inputs = LaneInputs(spark, plan.inputs, schema, at)
         frame = compile_plan(plan, inputs, base)
         self.query: StreamingQuery = (
-            frame.writeStream.format(output.FORMAT)
+            frame.writeStream.format(register_output(spark, at.lane))
             .options(**at.options())
             .option("checkpointLocation", str(checkpoint))
             .queryName(at.lane)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from australis.spark.port import LanePort, connect
-
-FORMAT = "australis-output"
+from australis.spark.port import LanePort, connect, private_name
 
 
 @dataclass
@@ -49,9 +48,18 @@ def _names(messages: list[WriterCommitMessage | None]) -> list[str]:
 class LaneOutput(DataSource):
     """The data sink behind every lane; options say which lane and where."""
 
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         return OutputWriter(dict(self.options))
+
+
+def register_output(spark: SparkSession, lane: str) -> str:
+    """Make a lane's output known to Spark; the name of its format (see `register_source`)."""
+    format_name = private_name("output", lane)
+
+    class OneLaneOutput(LaneOutput):
+        @classmethod
+        def name(cls) -> str:
+            return format_name
+
+    spark.dataSource.register(OneLaneOutput)
+    return format_name

@@ -48,6 +48,11 @@ class LanePort(Protocol):
         ...
 
 
+def private_name(end: str, lane: str) -> str:
+    """The name of one end of one lane as a Spark format."""
+    return f"australis_{end}_{lane.encode().hex()}"
+
+
 def connect(factory: str, address: str) -> LanePort:
     """Open the port that `module:function` makes for this address."""
     module, _, name = factory.partition(":")

@@ -21,10 +21,8 @@ from pyspark import accumulators
 from pyspark.sql import SparkSession
 
 from australis.kernel.errors import UserError
-from australis.spark.output import LaneOutput
-from australis.spark.source import LaneSource
 
-__all__ = ["SparkSession", "end_processes", "open_session", "prepare", "process_id", "tasks"]
+__all__ = ["SparkSession", "end_processes", "open_session", "process_id", "tasks"]
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -82,13 +80,13 @@ def open_session(
         raise UserError(f"Spark does not start on master {master!r}: {text}") from None
     _quiet_accumulators()
     _quiet_errors()
-    prepare(spark)
     return spark
 
 
 def _quiet_errors() -> None:
     """Spark's mistakes are told as ours, in one sentence, not as JSON on standard error."""
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
 
 
 def _quiet_accumulators() -> None:
@@ -140,12 +138,6 @@ def _standard_error_to(log: Path | None) -> Iterator[None]:
         os.dup2(saved, 2)
         os.close(saved)
         os.close(target)
-
-
-def prepare(spark: SparkSession) -> None:
-    """Make the lane's data source and sink known to a session."""
-    spark.dataSource.register(LaneSource)
-    spark.dataSource.register(LaneOutput)
 
 
 def tasks(spark: SparkSession) -> int:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from australis.spark.port import LanePort, connect
+from australis.spark.port import LanePort, connect, private_name
 
-FORMAT = "australis-lane"
 BEFORE_ALL = -1
 ROWS_WORTH_A_TASK = 20_000
 """Fewer rows than this are read faster by one task than by several."""
@@ -66,9 +66,23 @@ class LaneReader(DataSourceStreamReader):
 class LaneSource(DataSource):
     """The data source behind every lane; options say which lane and where."""
 
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return LaneReader(dict(self.options))
+
+
+def register_source(spark: SparkSession, lane: str) -> str:
+    """Make a lane's source known to Spark; the name of its format.
+
+    Each lane registers its own: lanes that share one also share a map of environment
+    variables inside Spark, which one of them may change while another's tasks are
+    being serialised.
+    """
+    format_name = private_name("source", lane)
+
+    class OneLaneSource(LaneSource):
+        @classmethod
+        def name(cls) -> str:
+            return format_name
+
+    spark.dataSource.register(OneLaneSource)
+    return format_name

@@ -64,6 +64,7 @@ def prepare(directory: Path, speed: str) -> Path:
 def launch(directory: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "australis.cli.main", "run", str(directory / "crash.yaml")]
     command += ["--state", str(directory / "state"), "--json", "--master", "local[2]"]
+    command += ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -91,7 +92,7 @@ def kill_at_a_random_moment(directory: Path, rng: random.Random) -> bool:
     while commits(directory) == before and time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         time.sleep(0.01)
-    time.sleep(rng.uniform(0, 4))
+    time.sleep(rng.uniform(0, 3))
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     return commits(directory) > before

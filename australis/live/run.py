@@ -144,12 +144,17 @@ class Running:
                 log=self.state.spark_log,
             )
             pid_file.write_text(str(process_id(self._spark)))
-        self._on_step("checking the diagram")
-        self.schemas = stream_schemas(self._spark, self.diagram, self.base)
         self.fragments = cut(self.diagram)
+        self.schemas = self.state.load_schemas() or self._analyse(self._spark)
+
+    def _analyse(self, spark: SparkSession) -> dict[str, Schema]:
+        self._on_step("checking the diagram")
+        schemas = stream_schemas(spark, self.diagram, self.base)
         for fragment in self.fragments:
             for plan in fragment.plans:
-                check_streaming(self._spark, plan, self.schemas, self.base)
+                check_streaming(spark, plan, schemas, self.base)
+        self.state.save_schemas(schemas)
+        return schemas
 
     def _open_logs(self) -> None:
         computed = [plan.output for fragment in self.fragments for plan in fragment.plans]

@@ -2,6 +2,7 @@
 
 state/
   diagram.json          what the state belongs to
+  schemas.json          the schema of each stream
   run.lock              who is using it
   logs/STREAM/          the stable log of each logged stream
   checkpoints/STREAM/   Spark's checkpoint of the lane that computes it
@@ -14,6 +15,7 @@ state/
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from australis.diagram.model import Diagram
 from australis.diagram.parts import operator_settings, source_settings
 from australis.kernel.errors import UserError
 from australis.live.files import replace_file
+from australis.streams.schema import Schema, parse_schema
 
 FORMAT = 1
 _MAY_CHANGE = ("speed",)
@@ -86,6 +89,19 @@ class StateDirectory:
                 name=changed,
                 place=part.place if part and part.place else diagram.place,
             )
+
+    def save_schemas(self, schemas: Mapping[str, Schema]) -> None:
+        """Remember what the analyser said, so that the next start need not ask again."""
+        described = {name: str(schema) for name, schema in schemas.items()}
+        replace_file(self.root / "schemas.json", msgspec.json.encode(described))
+
+    def load_schemas(self) -> dict[str, Schema] | None:
+        """The schema of every stream as a run of this diagram found it; None before the first."""
+        path = self.root / "schemas.json"
+        if not path.exists():
+            return None
+        saved = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return {name: parse_schema(text) for name, text in saved.items()}
 
 
 def _describe(diagram: Diagram, functions: dict[str, str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 AUSTRALIS := .venv/bin/australis
 
-.PHONY: demo demo-cluster test check lint unit setup bench crash clean help
+.PHONY: demo demo-cluster test lint unit setup bench property crash clean help
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,6 +28,9 @@ lint: setup ## ruff and mypy
 
 unit: setup ## the tests that need no Spark, seconds
 	@$(PY) -m pytest --ignore=tests/spark --ignore=tests/end_to_end
+
+property: setup ## every operator under thirty random data sets, against DuckDB
+	@AUSTRALIS_EXAMPLES=30 $(PY) -m pytest tests/spark/test_operators.py --timeout=3600
 
 crash: setup ## kill -9 at random moments, a hundred times
 	@AUSTRALIS_CRASHES=100 $(PY) -m pytest tests/end_to_end/test_crash.py --timeout=7200

@@ -20,7 +20,13 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True)
         self._on = self._console.is_terminal and not quiet
-        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        self._live = Live(
+            console=self._console,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
         self._rates: dict[str, tuple[float, int, float]] = {}
 
     def __enter__(self) -> Progress:
@@ -62,7 +68,7 @@ class Progress:
         )
         for name, log in logs.items():
             proxy = running.sources.get(name)
-            rows = proxy.stats.rows if proxy is not None else log.rows
+            rows = proxy.stats.rows if proxy is not None else log.appended_rows
             table.add_row(
                 name,
                 f"{rows:,}",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,11 @@ def _settings(
 )
 @click.option("--fresh", is_flag=True, help="Forget the state of earlier runs and begin anew.")
 @click.option(
+    "--drop-written",
+    is_flag=True,
+    help="Drop results from their logs once every sink has written them, for endless runs.",
+)
+@click.option(
     "--master",
     default="local[*]",
     show_default=True,
@@ -75,6 +83,7 @@ def run(
     file: Path,
     state: Path | None,
     fresh: bool,
+    drop_written: bool,
     master: str,
     host: str,
     for_s: float | None,
@@ -102,13 +111,16 @@ def run(
         base=file.parent,
         host=host,
         fresh=fresh,
+        drop_written=drop_written,
         rows_per_batch=rows_per_batch,
         spark_settings=conf,
         on_step=progress.step,
     )
     began = time.monotonic()
     interrupted = False
-    with progress, running:
+    # Standard output is for the JSON object alone; a console sink goes beside it.
+    aside = redirect_stdout(sys.stderr) if as_json else nullcontext()
+    with aside, progress, running, _terminated_like_interrupted():
         try:
             running.start()
             began = time.monotonic()
@@ -125,6 +137,20 @@ def run(
         sys.exit(130)
 
 
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM, which service managers send, end a run like Ctrl-C."""
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _summary(running: Any, seconds: float, interrupted: bool) -> dict[str, Any]:
     sources = {
         name: {"rows": p.stats.rows, "rejected": p.stats.rejected, "late": p.stats.late}
@@ -139,7 +165,7 @@ def _summary(running: Any, seconds: float, interrupted: bool) -> dict[str, Any]:
         "rows_per_second": round(rows / seconds) if seconds else 0,
         "sources": sources,
         "results": {
-            s: running.datapath.logs[s].rows
+            s: running.datapath.logs[s].appended_rows
             for s in running.diagram.results
             if s in running.datapath.logs
         },

@@ -61,6 +61,8 @@ class _Memo(msgspec.Struct, frozen=True, array_like=True):
     batch_id: int
     frontier_us: int
     held: bytes
+    after: int
+    upto: int
 
 
 @dataclass
@@ -77,10 +79,16 @@ class LaneData:
     rows_per_batch: int = ROWS_PER_BATCH
     staged: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     processed: int = -1
+    """Buckets up to this one will not be asked for again."""
     has_read: bool = False
     has_written: bool = False
     """Whether its query has asked for rows, and committed some, since it was started."""
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def committed_to(self) -> int:
+        """The last bucket whose results are in the log, or held."""
+        return self.output.state.upto
 
     @property
     def ended(self) -> bool:
@@ -118,15 +126,17 @@ class DataPath:
         logs = tuple(self.logs[stream] for stream in inputs)
         log = self.logs[output]
         schema = MergedSchema(tuple(log.schema for log in logs), ids)
+        output_half = SOutput(log.schema, self.buckets, _restore(log.memo, log.schema))
         self.lanes[name] = LaneData(
             name,
             SUnion(schema, self.buckets),
             logs,
-            SOutput(log.schema, self.buckets, _restore(log.memo, log.schema)),
+            output_half,
             log,
             checkpoint,
             emits_on_watermark,
             rows_per_batch,
+            processed=output_half.state.after,
         )
         return schema
 
@@ -211,8 +221,8 @@ class DataPath:
         lane.has_written = True
         with lane.lock:
             rows = [batch for one in staged for batch in lane.staged[one]]
-            frontier = self._frontier(lane, batch_id)
-            step = lane.output.commit(batch_id, rows, frontier)
+            batch = self._batch(lane, batch_id)
+            step = lane.output.commit(batch_id, rows, batch.frontier_us, (batch.after, batch.upto))
             # Tasks that were tried twice have staged twice; only what was named counts.
             lane.staged.clear()
             if step is None:
@@ -220,12 +230,29 @@ class DataPath:
             lane.log.append(step.buckets, step.state.frontier_us, _memo(step.state))
         self.appended(name)
 
-    def _frontier(self, lane: LaneData, batch_id: int) -> int:
-        check_watermark(lane, batch_id, self.buckets)
-        offsets = batch_offsets(lane.checkpoint, batch_id)
-        if lane.emits_on_watermark:
-            return offsets.watermark_us
-        return self.buckets.end(offsets.upto)
+    def _batch(self, lane: LaneData, batch_id: int) -> _Batch:
+        """What Spark's checkpoint says of a micro-batch; `Stopped` if its watermark is wrong."""
+        now = batch_offsets(lane.checkpoint, batch_id)
+        after, due = -1, 0
+        if batch_id > 0:
+            after = batch_offsets(lane.checkpoint, batch_id - 1).upto
+            due = self.buckets.end(after)
+        if now.watermark_us != due:
+            raise Stopped(
+                f"the lane of '{lane.name}' has a watermark of {now.watermark_us} in batch"
+                f" {batch_id}, though the batch before ended at {due}"
+            )
+        frontier = due if lane.emits_on_watermark else self.buckets.end(now.upto)
+        return _Batch(after, now.upto, frontier)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """One micro-batch: the buckets (after, upto] it covers, and how far its output counts."""
+
+    after: int
+    upto: int
+    frontier_us: int
 
 
 def _memo(state: OutputState) -> bytes:
@@ -233,7 +260,9 @@ def _memo(state: OutputState) -> bytes:
     with pa.ipc.new_stream(sink, state.held.schema) as writer:
         writer.write_table(state.held)
     held: bytes = sink.getvalue().to_pybytes() if state.held.num_rows else b""
-    return msgspec.msgpack.encode(_Memo(state.batch_id, state.frontier_us, held))
+    return msgspec.msgpack.encode(
+        _Memo(state.batch_id, state.frontier_us, held, state.after, state.upto)
+    )
 
 
 def _restore(memo: bytes, schema: Schema) -> OutputState | None:
@@ -242,16 +271,4 @@ def _restore(memo: bytes, schema: Schema) -> OutputState | None:
     saved = msgspec.msgpack.decode(memo, type=_Memo)
     empty = SOutput(schema, Buckets()).row_schema.empty_table()
     held = pa.ipc.open_stream(saved.held).read_all() if saved.held else empty
-    return OutputState(saved.batch_id, saved.frontier_us, held)
-
-
-def check_watermark(lane: LaneData, batch_id: int, buckets: Buckets) -> None:
-    """Spark's watermark at the start of a batch must be the end of the batch before."""
-    if batch_id == 0:
-        return
-    now, before = (batch_offsets(lane.checkpoint, i) for i in (batch_id, batch_id - 1))
-    if now.watermark_us != max(0, buckets.end(before.upto)):
-        raise Stopped(
-            f"the lane of '{lane.name}' has a watermark of {now.watermark_us} in batch {batch_id},"
-            f" though the batch before ended at {buckets.end(before.upto)}"
-        )
+    return OutputState(saved.batch_id, saved.frontier_us, held, saved.after, saved.upto)

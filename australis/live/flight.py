@@ -1,12 +1,14 @@
 """The DataPath over Arrow Flight: one server per node, and the port that lanes use.
 
 `DoGet` streams merged buckets, `DoPut` stages a task's rows, `DoAction` carries
-the small questions, as msgpack. No pickle crosses the wire.
+the small questions, as msgpack. No pickle crosses the wire. Only who knows the
+secret of the run is answered; the connection itself is not encrypted.
 """
 
 from __future__ import annotations
 
 import functools
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,8 +25,9 @@ FACTORY = "australis.live.flight:port"
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
-    """A question or a ticket: the lane and its numbers."""
+    """A question or a ticket: the run's secret, the lane and its numbers."""
 
+    secret: str
     lane: str
     numbers: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
@@ -44,16 +47,17 @@ class DataPathServer(fl.FlightServerBase):
         self._datapath = datapath
         self._on_stop = on_stop
         self._host = host
+        self._secret = secrets.token_hex(16)
         self._thread = threading.Thread(target=self.serve, daemon=True, name="flight")
         self._thread.start()
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
-        return f"grpc://{self._host}:{self.port}"
+        """Where clients connect, and the secret of this run, which they must know."""
+        return f"grpc://{self._host}:{self.port}#{self._secret}"
 
     def do_get(self, context: Any, ticket: fl.Ticket) -> fl.FlightDataStream:
-        ask = msgspec.msgpack.decode(ticket.ticket, type=Ask)
+        ask = self._decode(ticket.ticket)
         after, upto, part, parts = ask.numbers
         schema, batches = self._guard(
             lambda: self._datapath.read(ask.lane, after, upto, part, parts)
@@ -63,14 +67,25 @@ class DataPathServer(fl.FlightServerBase):
     def do_put(
         self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
     ) -> None:
-        ask = msgspec.msgpack.decode(descriptor.command, type=Ask)
+        ask = self._decode(descriptor.command)
         batches = [chunk.data for chunk in reader]
         name = self._guard(lambda: self._datapath.stage(ask.lane, batches))
         writer.write(pa.py_buffer(name.encode()))
 
     def do_action(self, context: Any, action: fl.Action) -> list[bytes]:
-        ask = msgspec.msgpack.decode(action.body.to_pybytes(), type=Ask)
+        ask = self._decode(action.body.to_pybytes())
         return [msgspec.msgpack.encode(self._guard(lambda: self._answer(action.type, ask)))]
+
+    def _decode(self, data: bytes) -> Ask:
+        try:
+            ask = msgspec.msgpack.decode(data, type=Ask)
+        except msgspec.DecodeError as error:
+            raise fl.FlightServerError(f"not a question: {error}") from None
+        if not secrets.compare_digest(ask.secret, self._secret):
+            raise fl.FlightUnauthenticatedError("not a process of this run")
+        if ask.lane not in self._datapath.lanes:
+            raise fl.FlightServerError(f"unknown lane {ask.lane!r}")
+        return ask
 
     def _answer(self, kind: str, ask: Ask) -> int | None:
         path = self._datapath
@@ -102,7 +117,8 @@ class FlightPort:
     """A lane's way to a DataPath that may be on another machine."""
 
     def __init__(self, address: str) -> None:
-        self._client = fl.connect(address)
+        location, _, self._secret = address.partition("#")
+        self._client = fl.connect(location)
 
     def _ask(self, kind: str, ask: Ask) -> Any:
         action = fl.Action(kind, msgspec.msgpack.encode(ask))
@@ -110,25 +126,29 @@ class FlightPort:
         return msgspec.msgpack.decode(result.body.to_pybytes())
 
     def latest(self, lane: str, after: int) -> int:
-        return int(self._ask("latest", Ask(lane, (after,))))
+        return int(self._ask("latest", Ask(self._secret, lane, (after,))))
 
     def rows(self, lane: str, after: int, upto: int) -> int:
-        return int(self._ask("rows", Ask(lane, (after, upto))))
+        return int(self._ask("rows", Ask(self._secret, lane, (after, upto))))
 
     def read(
         self, lane: str, after: int, upto: int, part: int, parts: int
     ) -> Iterator[pa.RecordBatch]:
-        ticket = fl.Ticket(msgspec.msgpack.encode(Ask(lane, (after, upto, part, parts))))
+        ticket = fl.Ticket(
+            msgspec.msgpack.encode(Ask(self._secret, lane, (after, upto, part, parts)))
+        )
         return (chunk.data for chunk in self._client.do_get(ticket))
 
     def processed(self, lane: str, upto: int) -> None:
-        self._ask("processed", Ask(lane, (upto,)))
+        self._ask("processed", Ask(self._secret, lane, (upto,)))
 
     def stage(self, lane: str, batches: Iterator[pa.RecordBatch]) -> str | None:
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return None
-        descriptor = fl.FlightDescriptor.for_command(msgspec.msgpack.encode(Ask(lane)))
+        descriptor = fl.FlightDescriptor.for_command(
+            msgspec.msgpack.encode(Ask(self._secret, lane))
+        )
         writer, answer = self._client.do_put(descriptor, first.schema)
         with writer:
             writer.write_batch(first)
@@ -139,10 +159,10 @@ class FlightPort:
         return name.decode()
 
     def commit(self, lane: str, batch_id: int, staged: Sequence[str]) -> None:
-        self._ask("commit", Ask(lane, (batch_id,), tuple(staged)))
+        self._ask("commit", Ask(self._secret, lane, (batch_id,), tuple(staged)))
 
     def abort(self, lane: str, batch_id: int, staged: Sequence[str]) -> None:
-        self._ask("abort", Ask(lane, (batch_id,), tuple(staged)))
+        self._ask("abort", Ask(self._secret, lane, (batch_id,), tuple(staged)))
 
 
 @functools.lru_cache(maxsize=16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from australis.kernel.ids import unpack_id
 from australis.live.datapath import DataPath, SharedLog
 from australis.live.sinks import SinkWriter
 from australis.streams.buckets import END_OF_STREAM_US
@@ -31,6 +32,11 @@ class SinkFollower:
         self._on_error = on_error
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"sink {name}", daemon=True)
+
+    @property
+    def written_to(self) -> int:
+        """The last bucket whose tuples need not be read again."""
+        return unpack_id(self._writer.position)[0] - 1
 
     def start(self) -> None:
         """Begin."""

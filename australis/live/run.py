@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -30,9 +31,10 @@ from australis.live.flight import FACTORY, DataPathServer
 from australis.live.follow import SinkFollower
 from australis.live.proxy import SourceProxy
 from australis.live.sinks import check_options as check_sink
-from australis.live.sinks import open_sink
+from australis.live.sinks import open_sink, refuse_shared_files
 from australis.live.sinks.callback import StreamIterator
 from australis.live.sources import check_options as check_source
+from australis.live.sources.push import PushHandle
 from australis.live.state import StateDirectory
 from australis.spark.analyse import check_streaming, stream_schemas
 from australis.spark.functions import function_digest
@@ -42,6 +44,7 @@ from australis.spark.session import (
     READ_PLANNERS,
     WRITE_PLANNERS,
     SparkSession,
+    adopt,
     end_processes,
     open_session,
     process_id,
@@ -52,6 +55,7 @@ from australis.streams.schema import Schema
 AHEAD_ROWS = 2_000_000
 """A source that can be replayed is read at most so far ahead of the lanes."""
 TRUNCATE_EVERY_S = 5.0
+SUPERVISE_EVERY_S = 0.1
 
 
 class Running:
@@ -67,6 +71,7 @@ class Running:
         base: Path | None = None,
         host: str = "127.0.0.1",
         fresh: bool = False,
+        drop_written: bool = False,
         rows_per_batch: int = ROWS_PER_BATCH,
         spark_settings: dict[str, str] | None = None,
         on_step: Callable[[str], None] = lambda step: None,
@@ -86,6 +91,7 @@ class Running:
         self._master = master
         self._host = host
         self._fresh = fresh
+        self._drop_written = drop_written
         self._iterators: list[StreamIterator] = []
         self._rows_per_batch = rows_per_batch
         self._spark_settings = spark_settings or {}
@@ -95,6 +101,9 @@ class Running:
         self._server: DataPathServer | None = None
         self._disks: list[FileDisk] = []
         self._truncated_at = time.monotonic()
+        self._functions: dict[str, str] = {}
+        self._stopping = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
         self._planners = [READ_PLANNERS, WRITE_PLANNERS]
         self._stopped = False
 
@@ -112,40 +121,61 @@ class Running:
         except BaseException:
             self.stop()
             raise
+        self._supervisor.start()
         return self
 
+    def _supervise(self) -> None:
+        """See what has failed, tell whoever waits, and drop what nobody needs."""
+        while not self._stopping.wait(SUPERVISE_EVERY_S):
+            try:
+                self._look_after()
+            except BaseException as error:
+                self._errors.append(error)
+            if self._errors:
+                for iterator in self._iterators:
+                    iterator.fail(self._errors[0])
+                self.datapath.appended("")
+                return
+
     def _open_state(self) -> None:
-        self.state.root.mkdir(parents=True, exist_ok=True)
-        lock = DirectoryLock(self.state.lock)
-        lock.acquire()
-        self._lock = lock
-        if self._fresh:
-            self.state.clear()
         for source in self.diagram.sources:
             check_source(source, self.base)
         for sink in self.diagram.sinks:
             check_sink(sink)
-        functions = {
+        refuse_shared_files(self.diagram, self.base)
+        self.state.open()
+        lock = DirectoryLock(self.state.lock)
+        lock.acquire()
+        self._lock = lock
+        self._functions = {
             o.name: function_digest(o, self.base)
             for o in self.diagram.operators
             if isinstance(o, Spark)
         }
-        self.state.claim(self.diagram, functions)
+        if not self._fresh:
+            self.state.refuse_other(self.diagram, self._functions)
 
     def _open_spark(self) -> None:
-        pid_file = self.state.root / "spark.pid"
-        _end_old_spark(pid_file)
-        if self._spark is None:
+        _end_old_spark(self.state.spark_pid)
+        if self._given_spark is not None:
+            self._spark = adopt(self._given_spark)
+        else:
             self._on_step("starting Spark")
             self._spark = open_session(
                 self._master,
                 f"australis {self.diagram.name}",
                 self._spark_settings,
                 log=self.state.spark_log,
+                host=self._host,
             )
-            pid_file.write_text(str(process_id(self._spark)))
+            self.state.spark_pid.write_text(_identity(process_id(self._spark)))
         self.fragments = cut(self.diagram)
-        self.schemas = self.state.load_schemas() or self._analyse(self._spark)
+        known = None if self._fresh else self.state.load_schemas()
+        self.schemas = known or self._analyse(self._spark)
+        if self._fresh:
+            self.state.clear()
+        self.state.claim(self.diagram, self._functions)
+        self.state.save_schemas(self.schemas)
 
     def _analyse(self, spark: SparkSession) -> dict[str, Schema]:
         self._on_step("checking the diagram")
@@ -153,7 +183,6 @@ class Running:
         for fragment in self.fragments:
             for plan in fragment.plans:
                 check_streaming(spark, plan, schemas, self.base)
-        self.state.save_schemas(schemas)
         return schemas
 
     def _open_logs(self) -> None:
@@ -217,7 +246,7 @@ class Running:
 
     def _unread(self, stream: str) -> int:
         readers = [
-            lane.processed
+            lane.committed_to
             for lane in self.datapath.lanes.values()
             if self.datapath.logs[stream] in lane.inputs and not lane.ended
         ]
@@ -229,21 +258,24 @@ class Running:
 
     def push(self, source: str, rows: Any) -> None:
         """Give rows to a push source; they are durable when this returns."""
-        proxy = self.sources.get(source)
-        if proxy is None or proxy.push_handle is None:
-            raise UserError("is not a push source of this diagram", name=source)
-        proxy.push_handle.push(rows)
+        self.check()
+        self._push_handle(source).push(rows)
 
     def end(self, source: str) -> None:
         """Say that a push source has no more rows."""
+        self._push_handle(source).end()
+
+    def _push_handle(self, source: str) -> PushHandle:
         proxy = self.sources.get(source)
         if proxy is None or proxy.push_handle is None:
             raise UserError("is not a push source of this diagram", name=source)
-        proxy.push_handle.end()
+        return proxy.push_handle
 
     def table(self, stream: str) -> pa.Table:
-        """All stable tuples of a logged stream so far; of one that is no result, what is kept."""
+        """All stable tuples of a result so far; of another logged stream, what is kept."""
         log = self._log(stream)
+        if stream in self.diagram.results:
+            self._refuse_dropped(stream)
         closed = log.buckets.closed_by(log.boundary_us)
         batches = [batch for _, batch in log.read(log.truncated_to, closed)]
         return pa.Table.from_batches(batches, log.schema.arrow)
@@ -253,6 +285,7 @@ class Running:
         if stream not in self.diagram.results:
             known = ", ".join(self.diagram.results)
             raise UserError(f"is not a result of this diagram (results: {known})", name=stream)
+        self._refuse_dropped(stream)
         iterator = StreamIterator()
         self._iterators.append(iterator)
         follower = SinkFollower(
@@ -261,6 +294,10 @@ class Running:
         self.sinks[f"{follower.name} {len(self.sinks)}"] = follower
         follower.start()
         return iter(iterator)
+
+    def _refuse_dropped(self, stream: str) -> None:
+        if self._log(stream).truncated_to >= 0:
+            raise UserError("has been dropped from its log, as was asked for", name=stream)
 
     def _log(self, stream: str) -> SharedLog:
         if stream not in self.datapath.logs:
@@ -281,11 +318,11 @@ class Running:
         """Raise what has stopped a source, a lane or a sink."""
         for error in self._errors:
             raise error
+
+    def _look_after(self) -> None:
         for name, lane in self.lanes.items():
-            if not self.datapath.lanes[name].ended:
+            if not self.datapath.lanes[name].ended and not self._errors:
                 lane.check()
-        for error in self._errors:
-            raise error
         self._trim()
         if time.monotonic() - self._truncated_at > TRUNCATE_EVERY_S:
             self._truncated_at = time.monotonic()
@@ -315,12 +352,15 @@ class Running:
             end_processes(self._spark, self._planners.pop(0))
 
     def _truncate(self) -> None:
-        """Drop what every lane has processed from the logs that are not results."""
+        """Drop what every lane has processed; of results, only where the user asked for it."""
+        declared = {sink.stream for sink in self.diagram.sinks}
         for stream, log in self.datapath.logs.items():
-            if stream in self.diagram.results:
-                continue
             lanes = [lane for lane in self.datapath.lanes.values() if log in lane.inputs]
-            upto = min((log.buckets.last if n.ended else n.processed for n in lanes), default=-1)
+            sinks = [sink for sink in self.sinks.values() if sink.stream == stream]
+            if stream in self.diagram.results and not (self._drop_written and stream in declared):
+                continue
+            read = [log.buckets.last if lane.ended else lane.processed for lane in lanes]
+            upto = min([*read, *(sink.written_to for sink in sinks)], default=-1)
             if upto > 0:
                 log.truncate(upto)
 
@@ -331,6 +371,9 @@ class Running:
         if self._stopped:
             return
         self._stopped = True
+        self._stopping.set()
+        if self._supervisor.ident is not None:
+            self._supervisor.join()
         for proxy in self.sources.values():
             proxy.stop()
         for proxy in self.sources.values():
@@ -345,7 +388,7 @@ class Running:
         if self._spark is not None and self._given_spark is None:
             with suppress(Exception):
                 self._spark.stop()
-            (self.state.root / "spark.pid").unlink(missing_ok=True)
+            self.state.spark_pid.unlink(missing_ok=True)
         if self._server is not None:
             self._server.shutdown()
         for disk in self._disks:
@@ -373,17 +416,21 @@ def start(diagram: Diagram, state: Path | str, **options: Any) -> Running:
 def _end_old_spark(pid_file: Path, patience_s: float = 10.0) -> None:
     """A Spark whose driver was killed ends by itself, but must not outlive the next start."""
     with suppress(OSError, ValueError):
-        pid = int(pid_file.read_text())
+        identity = pid_file.read_text()
+        pid = int(identity.split()[0])
         deadline = time.monotonic() + patience_s
-        while _is_java(pid) and time.monotonic() < deadline:
+        while _identity(pid) == identity and time.monotonic() < deadline:
             time.sleep(0.05)
-        if _is_java(pid):
+        if _identity(pid) == identity:
             os.kill(pid, signal.SIGKILL)
     pid_file.unlink(missing_ok=True)
 
 
-def _is_java(pid: int) -> bool:
+def _identity(pid: int) -> str:
+    """What tells a process from another that gets the same number later."""
     try:
-        return b"java" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
-    except OSError:
-        return False
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+    return f"{pid} {started} {boot}"

@@ -28,6 +28,7 @@ from australis.live.files import replace_file
 from australis.streams.schema import Schema, parse_schema
 
 FORMAT = 1
+_OF_THIS_RUN = ("run.lock", "spark.log", "spark.pid")
 _MAY_CHANGE = ("speed",)
 """Source options that change when tuples come, not which."""
 
@@ -52,43 +53,61 @@ class StateDirectory:
         return self.root / "spark.log"
 
     @property
+    def spark_pid(self) -> Path:
+        """Which JVM works on this state."""
+        return self.root / "spark.pid"
+
+    @property
     def lock(self) -> Path:
         """The file that the run using this state holds locked."""
         return self.root / "run.lock"
 
-    def clear(self) -> None:
-        """Forget everything but the lock, to begin anew."""
-        content = [path for path in self.root.iterdir() if path != self.lock]
-        if content and not (self.root / "diagram.json").exists():
+    def open(self) -> None:
+        """Create the directory; a `UserError` if it holds something that is not ours."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            content = {path.name for path in self.root.iterdir()}
+        except OSError as error:
             raise UserError(
-                f"{self.root} is not a state directory of Australis; nothing is deleted"
+                f"cannot be used as state directory: {error.strerror}", name=str(self.root)
+            ) from None
+        if content and not content & {"diagram.json", self.lock.name}:
+            raise UserError(
+                "is not empty and is not a state directory of Australis", name=str(self.root)
             )
-        # What says that this is a state directory goes last, in case this is cut short.
-        for path in sorted(content, key=lambda p: p.name == "diagram.json"):
+
+    def clear(self) -> None:
+        """Forget everything that an earlier run left, to begin anew."""
+        for path in self.root.iterdir():
+            if path.name in _OF_THIS_RUN:
+                continue
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()
 
-    def claim(self, diagram: Diagram, functions: dict[str, str]) -> None:
-        """Make this the state of the diagram; a `UserError` if it is another one's."""
-        described = _describe(diagram, functions)
+    def refuse_other(self, diagram: Diagram, functions: dict[str, str]) -> None:
+        """A `UserError` if this is the state of another diagram, or of an older form of it."""
         path = self.root / "diagram.json"
         if not path.exists():
-            replace_file(path, msgspec.json.format(msgspec.json.encode(described)))
             return
-        saved = msgspec.json.decode(path.read_bytes())
-        changed = _first_change(saved, described)
+        changed = _first_change(
+            msgspec.json.decode(path.read_bytes()), _describe(diagram, functions)
+        )
         if changed is not None:
-            part = next(
-                (p for p in (*diagram.operators, *diagram.sources) if p.name == changed), None
-            )
+            parts = (*diagram.operators, *diagram.sources)
+            part = next((p for p in parts if p.name == changed), None)
             raise UserError(
                 f"has changed since the state in {self.root} was written:"
                 " run with --fresh to begin anew, or with another --state",
                 name=changed,
                 place=part.place if part and part.place else diagram.place,
             )
+
+    def claim(self, diagram: Diagram, functions: dict[str, str]) -> None:
+        """Make this the state of the diagram; only once the diagram is known to be sound."""
+        described = msgspec.json.encode(_describe(diagram, functions))
+        replace_file(self.root / "diagram.json", msgspec.json.format(described))
 
     def save_schemas(self, schemas: Mapping[str, Schema]) -> None:
         """Remember what the analyser said, so that the next start need not ask again."""

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
@@ -89,10 +90,16 @@ def load_function(named: str, base: Path) -> Callable[..., Any]:
 
 
 def function_digest(o: Spark, base: Path) -> str:
-    """Changes when the function's code does; empty where its code cannot be seen."""
+    """Changes when the code does: of a function in a file or module, all code there."""
+    where = o.function.rpartition(":")[0]
     try:
-        code = inspect.getsource(o.call or load_function(o.function, base))
-    except (OSError, TypeError):
+        if o.call is not None:
+            code = inspect.getsource(o.call)
+        elif where.endswith(".py"):
+            code = (base / where).read_text()
+        else:
+            code = inspect.getsource(importlib.import_module(where))
+    except (OSError, TypeError, ImportError):
         return ""
     return hashlib.sha256(code.encode()).hexdigest()[:16]
 
@@ -100,12 +107,15 @@ def function_digest(o: Spark, base: Path) -> str:
 def _load_file(path: Path) -> Any:
     if not path.exists():
         raise UserError(f"names the file {path}, which does not exist")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"australis_diagram_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    # Spark's workers cannot import it: Python functions in it travel with the plan.
+    cloudpickle.register_pickle_by_value(module)
     return module
 
 
@@ -137,6 +147,8 @@ def _refuse(o: Spark, result: DataFrame) -> None:
     plan: Any = result._jdf.queryExecution().analyzed()
     for node in _nodes(plan):
         reason = _REFUSED_NODES.get(node.nodeName())
+        if node.nodeName() == "Deduplicate" and node.keys().size() < node.child().output().size():
+            reason = "drops duplicates by some columns only, which keeps an arbitrary one of them"
         if reason:
             raise UserError(f"calls {o.function}, which {reason}")
         expressions = node.expressions()

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from australis.kernel.errors import UserError
 
-__all__ = ["SparkSession", "end_processes", "open_session", "process_id", "tasks"]
+__all__ = ["SparkSession", "adopt", "end_processes", "open_session", "process_id", "tasks"]
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -60,15 +60,30 @@ def open_session(
     name: str = "australis",
     settings: Mapping[str, str] | None = None,
     log: Path | None = None,
+    host: str = "127.0.0.1",
 ) -> SparkSession:
     """A session on this master, with Spark's own words in `log`; a `UserError` without Java."""
     _need_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    local = master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif _loopback(host) and not _loopback(master):
+        raise UserError(
+            f"the workers of {master} cannot reach this machine at {host}:"
+            " say with --host at which address they can"
+        )
     builder = SparkSession.builder.master(master).appName(name)
     cores = str(_cores(master))
-    everything = {"spark.sql.shuffle.partitions": cores, **TUNING, **(settings or {}), **FIXED}
+    reach = {} if local else {"spark.driver.host": host}
+    everything = {
+        "spark.sql.shuffle.partitions": cores,
+        **TUNING,
+        **reach,
+        **(settings or {}),
+        **FIXED,
+    }
     for key, value in everything.items():
         builder = builder.config(key, value)
     try:
@@ -81,6 +96,23 @@ def open_session(
     _quiet_accumulators()
     _quiet_errors()
     return spark
+
+
+def _loopback(address: str) -> bool:
+    return "127.0.0." in address or "localhost" in address or "[::1]" in address
+
+
+def adopt(spark: SparkSession) -> SparkSession:
+    """A session of our own in somebody else's Spark, with the settings results depend on."""
+    session = spark.newSession()
+    cores = str(_cores(spark.sparkContext.master))
+    settings = {"spark.sql.shuffle.partitions": cores, **TUNING, **FIXED}
+    for key, value in settings.items():
+        if key.startswith("spark.sql."):
+            session.conf.set(key, value)
+    _quiet_accumulators()
+    _quiet_errors()
+    return session
 
 
 def _quiet_errors() -> None:

@@ -1,4 +1,4 @@
-"""Framed records in a file: length, checksum, payload.
+"""Framed records in a file: a magic word, length, checksum, payload.
 
 A record that was torn by a crash is recognised and ends the file.
 """
@@ -12,20 +12,24 @@ from collections.abc import Iterator
 from australis.kernel.errors import Stopped
 from australis.streams.disk import Disk
 
-_HEAD = struct.Struct("<II")
+_MAGIC = b"AuF1"
+_HEAD = struct.Struct("<4sII")
 HEAD_SIZE = _HEAD.size
+LENGTH = slice(4, 8)
+"""Where in a head the payload's length stands."""
 
 
 def frame(payload: bytes) -> bytes:
     """The payload with its head."""
-    return _HEAD.pack(len(payload), zlib.crc32(payload)) + payload
+    return _HEAD.pack(_MAGIC, len(payload), zlib.crc32(payload)) + payload
 
 
 def read_frame(disk: Disk, name: str, offset: int, length: int) -> memoryview:
     """The payload of the frame of this whole length at this offset."""
     data = memoryview(disk.read(name, offset, length))
     payload = data[HEAD_SIZE:]
-    if len(data) != length or _HEAD.unpack(data[:HEAD_SIZE]) != (len(payload), zlib.crc32(payload)):
+    head = (_MAGIC, len(payload), zlib.crc32(payload))
+    if len(data) != length or _HEAD.unpack(data[:HEAD_SIZE]) != head:
         raise Stopped(f"the log file {name} is damaged at byte {offset}")
     return payload
 
@@ -34,10 +38,9 @@ def scan_frames(disk: Disk, name: str) -> Iterator[tuple[int, bytes]]:
     """Offset and payload of every whole frame; what is torn at the end is passed over."""
     offset, size = 0, disk.size(name)
     while offset + HEAD_SIZE <= size:
-        length, checksum = _HEAD.unpack(disk.read(name, offset, HEAD_SIZE))
-        payload = disk.read(name, offset + HEAD_SIZE, length)
-        # A crash may leave zeros at the end, and the checksum of nothing is zero.
-        if not length or len(payload) != length or zlib.crc32(payload) != checksum:
+        magic, length, checksum = _HEAD.unpack(disk.read(name, offset, HEAD_SIZE))
+        payload = disk.read(name, offset + HEAD_SIZE, length) if magic == _MAGIC else b""
+        if magic != _MAGIC or len(payload) != length or zlib.crc32(payload) != checksum:
             return
         yield offset, payload
         offset += HEAD_SIZE + length
@@ -46,8 +49,10 @@ def scan_frames(disk: Disk, name: str) -> Iterator[tuple[int, bytes]]:
 def refuse_damage(disk: Disk, name: str, end: int) -> None:
     """Stop if whole frames follow what ends the file: only the last one can be torn."""
     tail = disk.read(name, end, disk.size(name) - end) if disk.size(name) > end else b""
-    for at in range(1, len(tail) - HEAD_SIZE):
-        length, checksum = _HEAD.unpack_from(tail, at)
-        start = at + HEAD_SIZE
-        if 0 < length <= len(tail) - start and zlib.crc32(tail[start : start + length]) == checksum:
+    at = tail.find(_MAGIC, 1)
+    while 0 < at <= len(tail) - HEAD_SIZE:
+        _, length, checksum = _HEAD.unpack_from(tail, at)
+        payload = tail[at + HEAD_SIZE : at + HEAD_SIZE + length]
+        if len(payload) == length and zlib.crc32(payload) == checksum:
             raise Stopped(f"the log file {name} is damaged at byte {end}")
+        at = tail.find(_MAGIC, at + 1)

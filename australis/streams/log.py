@@ -30,7 +30,14 @@ from australis.kernel.errors import Stopped
 from australis.kernel.ids import pack_id, unpack_id
 from australis.streams.buckets import Buckets
 from australis.streams.disk import Disk
-from australis.streams.frames import HEAD_SIZE, frame, read_frame, refuse_damage, scan_frames
+from australis.streams.frames import (
+    HEAD_SIZE,
+    LENGTH,
+    frame,
+    read_frame,
+    refuse_damage,
+    scan_frames,
+)
 from australis.streams.schema import Schema
 
 COMMITS = "commits"
@@ -55,9 +62,9 @@ class Commit(msgspec.Struct, frozen=True, array_like=True):
     format: int = FORMAT
 
 
-_HEAD = struct.Struct("<qqI4x")
+_HEAD = struct.Struct("<qqI")
 """What stands before the record batch in a frame: bucket, rows and a checksum of the
-head (opening a log reads the heads alone), padded for alignment."""
+head (opening a log reads the heads alone), 12 + 20 bytes, so that the batch is aligned."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,11 @@ class StableLog:
     def rows(self) -> int:
         """How many tuples the log holds."""
         return self._total - self._commit.dropped_rows
+
+    @property
+    def appended_rows(self) -> int:
+        """How many tuples were ever appended, dropped ones included."""
+        return self._commit.rows
 
     @property
     def first_bucket(self) -> int | None:
@@ -278,7 +290,7 @@ class StableLog:
         offset, size = 0, self._disk.size(name)
         while offset < size:
             start = self._disk.read(name, offset, HEAD_SIZE + _HEAD.size)
-            length = int.from_bytes(start[:4], "little")
+            length = int.from_bytes(start[LENGTH], "little")
             bucket, rows = _unpack_head(start[HEAD_SIZE:], length)
             if rows < 0 or offset + HEAD_SIZE + length > size:
                 raise Stopped(f"the log file {name} is damaged at byte {offset}")

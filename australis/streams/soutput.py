@@ -29,6 +29,9 @@ class OutputState:
     batch_id: int
     frontier_us: int
     held: pa.Table
+    after: int = -1
+    upto: int = -1
+    """The batch covered the input's buckets (after, upto]."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,26 @@ class SOutput:
         return self._columns
 
     def commit(
-        self, batch_id: int, rows: Sequence[pa.RecordBatch], frontier_us: int
+        self,
+        batch_id: int,
+        rows: Sequence[pa.RecordBatch],
+        frontier_us: int,
+        covers: tuple[int, int] | None = None,
     ) -> OutputStep | None:
-        """The append for this micro-batch, or None if it was appended before."""
-        if batch_id <= self.state.batch_id:
+        """The append for this micro-batch, or None if it was appended before.
+
+        `covers` are the input's buckets (after, upto] it worked on. They must follow those
+        of the batch before: a checkpoint that was lost or restored would show here.
+        """
+        after, upto = covers or (self.state.upto, self.state.upto)
+        repeated = batch_id <= self.state.batch_id
+        known = (self.state.batch_id, self.state.after, self.state.upto)
+        if covers and (known != (batch_id, after, upto) if repeated else after != self.state.upto):
+            raise Stopped(
+                f"the checkpoint does not fit the log: micro-batch {batch_id} covers buckets"
+                f" {after} to {upto}, but the log has batch {known[0]} up to bucket {known[2]}"
+            )
+        if repeated:
             return None
         frontier_us = max(frontier_us, self.state.frontier_us)
         new = pa.Table.from_batches([b.cast(self._columns) for b in rows], self._columns)
@@ -66,7 +85,9 @@ class SOutput:
         ready = pc.less_equal(table.column("_stime"), pa.scalar(frontier_us, TIMESTAMP))
         done, held = table.filter(ready), table.filter(pc.invert(ready))
         cut = by_bucket(done, canonical_order(done), self._schema, self._buckets)
-        step = OutputStep(cut, OutputState(batch_id, frontier_us, held.combine_chunks()))
+        step = OutputStep(
+            cut, OutputState(batch_id, frontier_us, held.combine_chunks(), after, upto)
+        )
         self.state = step.state
         return step
 

@@ -118,30 +118,68 @@ def test_interrupt_says_how_to_go_on_and_goes_on(tmp_path: Path) -> None:
     assert sorted(amounts) == list(range(51, 6000))
 
 
-def test_a_full_disk_stops_with_the_reason(tmp_path: Path) -> None:
-    diagram = prepare(tmp_path)
-    log = tmp_path / "state" / "logs" / "large"
-    log.mkdir(parents=True)
-    (log / "commits").symlink_to("/dev/full")
-    code, out, err = run(diagram)
-    assert code == 1
-    assert "stopped: cannot write" in one_sentence(err)
-    assert "No space left on device" in err
-    shutil.rmtree(log)
-    shutil.rmtree(tmp_path / "state" / "checkpoints")
-    code, out, err = run(diagram, "--json")
+def everything_arrived(directory: Path) -> None:
+    amounts = [json.loads(line)["amount"] for line in (directory / "large.jsonl").open()]
+    assert sorted(amounts) == list(range(51, 6000))
+
+
+def begin(directory: Path) -> subprocess.Popen[str]:
+    """A run that has written its first results."""
+    process = launch(prepare(directory, speed="6", rows=6000))
+    wait_for_rows(directory / "large.jsonl")
+    return process
+
+
+def test_a_full_disk_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> None:
+    process = begin(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130
+    diagram, log = tmp_path / "shop.yaml", tmp_path / "state" / "logs" / "large"
+    small = tmp_path / "small"
+    small.mkdir()
+    size = sum(path.stat().st_size // 4096 + 1 for path in log.iterdir()) + 1
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size * 4}k", "tmpfs", str(small)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root can mount a small disk")
+    try:
+        shutil.copytree(log, small, dirs_exist_ok=True)
+        log.rename(tmp_path / "before")
+        log.symlink_to(small)
+        code, _, err = run(diagram)
+        assert code == 1
+        assert "stopped: cannot write" in one_sentence(err)
+        assert "No space left on device" in err
+        log.unlink()
+        shutil.copytree(small, log)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    code, _, err = run(diagram)
     assert code == 0, err
-    assert json.loads(out)["results"] == {"large": 49}
+    everything_arrived(tmp_path)
 
 
-def test_a_vanished_directory_stops_with_the_reason(tmp_path: Path) -> None:
-    diagram = prepare(tmp_path, speed="6", rows=6000)
-    process = launch(diagram)
-    wait_for_rows(tmp_path / "large.jsonl")
+def test_a_vanished_directory_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> None:
+    process = begin(tmp_path)
     os.rename(tmp_path / "state" / "logs", tmp_path / "gone")
     out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1, out
     assert "stopped: cannot" in one_sentence(err)
+    shutil.rmtree(tmp_path / "state" / "logs", ignore_errors=True)
+    os.rename(tmp_path / "gone", tmp_path / "state" / "logs")
+    code, _, err = run(tmp_path / "shop.yaml")
+    assert code == 0, err
+    everything_arrived(tmp_path)
+
+
+def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
+    process = begin(tmp_path)
+    process.kill()
+    process.communicate(timeout=LIMIT_S)
+    shutil.rmtree(tmp_path / "state" / "checkpoints")
+    code, _, err = run(tmp_path / "shop.yaml")
+    assert code == 1
+    assert "the checkpoint does not fit the log" in one_sentence(err)
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,9 @@ def test_jsonl_does_not_touch_what_is_not_its_own(tmp_path: Path) -> None:
         open_(tmp_path)
     assert str(refused.value).startswith(f"d.yaml:9: 'out' would write to {path}, which another")
     assert path.read_text() == "precious\n"
-    open_(tmp_path, fresh=True).close()
-    assert path.read_text() == ""
+    with pytest.raises(UserError):
+        open_(tmp_path, fresh=True)
+    assert path.read_text() == "precious\n"
 
 
 def test_jsonl_of_another_state_directory_is_refused(tmp_path: Path) -> None:

@@ -72,6 +72,28 @@ def test_its_own_watermark_is_passed_over(spark: SparkSession, tmp_path: Path) -
     assert len(counts) == 5 * 3
 
 
+FILE = """
+from pyspark.sql import functions as F
+
+FACTOR = 3
+
+def times(v):
+    return FACTOR * v
+
+def tripled(frame):
+    return frame.select("_stime", "k", F.udf(times, "int")("v").alias("v"))
+"""
+
+
+def test_a_function_in_a_file_may_use_python_functions(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FILE)
+    d = au.diagram("mine")
+    source = d.source("a", push=True, schema=SCHEMA, time="t")
+    d.spark("mine", source, function="mine.py:tripled")
+    got = results(spark, d.done(), {"a": rows()}, tmp_path / "state", base=tmp_path)
+    assert sorted(got["mine"]["v"].to_pylist()) == [3 * v for v in range(40)]
+
+
 REFUSED = [
     (lambda f: f.drop("_stime"), "has no _stime"),
     (lambda f: f.withColumn("_stime", F.lit("now")), "whose _stime is string"),
@@ -80,6 +102,8 @@ REFUSED = [
     (lambda f: f.orderBy("v"), "orders rows"),
     (lambda f: f.limit(3), "limits rows"),
     (lambda f: f.sample(0.5), "samples at random"),
+    (lambda f: f.dropDuplicates(["k"]), "keeps an arbitrary one"),
+    (lambda f: f.dropDuplicatesWithinWatermark(["k"]), "dropDuplicatesWithinWatermark"),
     (lambda f: f.withColumn("xs", F.array("v")), "a stream cannot carry"),
     (lambda f: f.select("nothing"), "refused by Spark"),
     (lambda f: 1 // 0, "ZeroDivisionError"),

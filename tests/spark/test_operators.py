@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ A = "t timestamp, k string, v int, big bigint, x double, d decimal(10,2), b bool
 B = "t timestamp, k string, w int"
 
 few = settings(
-    max_examples=3,
+    max_examples=int(os.environ.get("AUSTRALIS_EXAMPLES", "3")),
     deadline=None,
     derandomize=True,
     database=None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from australis.diagram.model import Sink
+from australis.diagram.model import Diagram, Sink
 from australis.kernel.errors import UserError
 from australis.live.files import make_directory, stopping
 from australis.live.options import Options
@@ -47,6 +47,31 @@ def check_options(sink: Sink) -> Options:
         if not callable(sink.options.get("call")):
             raise options.wrong("needs the option 'call', a Python function")
     return options
+
+
+def refuse_shared_files(diagram: Diagram, base: Path) -> None:
+    """A `UserError` if a sink would write where another part reads or writes."""
+    taken = {
+        path: source.name
+        for source in diagram.sources
+        if source.kind in ("csv", "jsonl", "parquet")
+        for path in _paths(source.options["path"], base)
+    }
+    for sink in diagram.sinks:
+        if sink.kind in ("jsonl", "parquet"):
+            for path in _paths(sink.options["path"], base):
+                if path in taken:
+                    raise UserError(
+                        f"would write to {path}, which is '{taken[path]}''s",
+                        name=sink.name,
+                        place=sink.place,
+                    )
+                taken[path] = sink.name
+
+
+def _paths(given: object, base: Path) -> list[Path]:
+    several = given if isinstance(given, list | tuple) else [given]
+    return [(base / Path(str(one)).expanduser()).resolve() for one in several]
 
 
 def open_sink(

@@ -55,13 +55,13 @@ class Position(msgspec.Struct, frozen=True):
 
 
 def run_mark(state: Path, sink: Sink, *, fresh: bool = False) -> str:
-    """The random mark of this state directory for this sink."""
+    """The mark of this state directory for this sink: random, and the stream it reads."""
     path = state / "sinks" / f"{sink.name}.run"
     with stopping("write", path):
         make_directory(path.parent)
         if fresh or not path.exists():
             replace_file(path, uuid.uuid4().hex.encode())
-        return path.read_text()
+        return f"{path.read_text()} {sink.stream}"
 
 
 def load_position(path: Path) -> Position | None:

@@ -75,6 +75,7 @@ class StreamIterator:
         self._changed = threading.Condition()
         self._finished = False
         self._closed = False
+        self._error: BaseException | None = None
         self._last_id = -1
 
     # --- the writer's side ----------------------------------------------------
@@ -105,6 +106,12 @@ class StreamIterator:
 
     # --- the reader's side ----------------------------------------------------
 
+    def fail(self, error: BaseException) -> None:
+        """Raise this where the reader waits, behind what was handed over."""
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
     def close_reader(self) -> None:
         """Read no further; the writer does not wait any more."""
         with self._changed:
@@ -124,8 +131,12 @@ class StreamIterator:
 
     def _next(self) -> pa.RecordBatch | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._finished or self._closed)
+            self._changed.wait_for(
+                lambda: self._waiting or self._finished or self._closed or self._error
+            )
             if not self._waiting:
+                if self._error is not None and not self._finished:
+                    raise self._error
                 return None
             batch = self._waiting.popleft()
             self._changed.notify_all()

@@ -33,7 +33,7 @@ class JsonlSink:
         self._sidecar = path.with_name(path.name + ".position")
         self._disk = FileDisk(path.parent)
         self._encoder = msgspec.json.Encoder()
-        if fresh:
+        if fresh and load_position(self._sidecar) is not None:
             for old in (self._sidecar.name, path.name):
                 if old in self._disk.names():
                     self._disk.remove(old)

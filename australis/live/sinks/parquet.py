@@ -66,8 +66,9 @@ class ParquetSink:
                 path.unlink()
             parts = sorted(self.directory.glob("*.parquet"))
             if fresh:
-                for path in self.directory.glob("part-*.parquet"):
-                    path.unlink()
+                for path in parts:
+                    if _RUN in (pq.read_metadata(path).metadata or {}):
+                        path.unlink()
                 parts = sorted(self.directory.glob("*.parquet"))
         if not parts:
             return -1

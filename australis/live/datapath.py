@@ -78,6 +78,9 @@ class LaneData:
     emits_on_watermark: bool
     rows_per_batch: int = ROWS_PER_BATCH
     staged: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    planned: tuple[int, int] = (-2, -2)
+    """The next micro-batch covers the buckets (after, upto]; `asked` are the readers told so."""
+    asked: set[str] = field(default_factory=set)
     processed: int = -1
     """Buckets up to this one will not be asked for again."""
     has_read: bool = False
@@ -142,9 +145,21 @@ class DataPath:
 
     # --- the reading end -------------------------------------------------------
 
-    def latest(self, name: str, after: int) -> int:
-        """The last bucket the lane may process next."""
+    def latest(self, name: str, after: int, reader: str) -> int:
+        """The last bucket the lane may process next, the same for all readers of a batch.
+
+        Spark reads a stream that is used twice in a query twice, and asks each reader in
+        turn. Boundaries may move in between; the readers must not.
+        """
         lane = self.lanes[name]
+        with lane.lock:
+            if after != lane.planned[0] or reader in lane.asked:
+                lane.planned = (after, self._latest(lane, after))
+                lane.asked.clear()
+            lane.asked.add(reader)
+            return lane.planned[1]
+
+    def _latest(self, lane: LaneData, after: int) -> int:
         stable = lane.union.stable_bucket([log.boundary_us for log in lane.inputs])
         last = self.buckets.last
         if after >= last:

@@ -91,7 +91,7 @@ class DataPathServer(fl.FlightServerBase):
         path = self._datapath
         match kind:
             case "latest":
-                return path.latest(ask.lane, *ask.numbers)
+                return path.latest(ask.lane, ask.numbers[0], ask.names[0])
             case "rows":
                 return path.rows(ask.lane, *ask.numbers)
             case "processed":
@@ -125,8 +125,8 @@ class FlightPort:
         (result,) = self._client.do_action(action)
         return msgspec.msgpack.decode(result.body.to_pybytes())
 
-    def latest(self, lane: str, after: int) -> int:
-        return int(self._ask("latest", Ask(self._secret, lane, (after,))))
+    def latest(self, lane: str, after: int, reader: str) -> int:
+        return int(self._ask("latest", Ask(self._secret, lane, (after,), (reader,))))
 
     def rows(self, lane: str, after: int, upto: int) -> int:
         return int(self._ask("rows", Ask(self._secret, lane, (after, upto))))

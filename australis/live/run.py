@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -44,9 +44,9 @@ from australis.spark.session import (
     READ_PLANNERS,
     WRITE_PLANNERS,
     SparkSession,
-    adopt,
     end_processes,
     open_session,
+    our_settings,
     process_id,
 )
 from australis.streams.buckets import END_OF_STREAM_US
@@ -113,9 +113,11 @@ class Running:
         """Open the state, start Spark, the lanes, the sinks and the sources."""
         try:
             self._open_state()
-            self._open_spark()
-            self._open_logs()
-            self._open_lanes()
+            lent = nullcontext() if self._given_spark is None else our_settings(self._given_spark)
+            with lent:
+                self._open_spark()
+                self._open_logs()
+                self._open_lanes()
             self._open_sinks()
             self._open_sources()
         except BaseException:
@@ -158,7 +160,7 @@ class Running:
     def _open_spark(self) -> None:
         _end_old_spark(self.state.spark_pid)
         if self._given_spark is not None:
-            self._spark = adopt(self._given_spark)
+            self._spark = self._given_spark
         else:
             self._on_step("starting Spark")
             self._spark = open_session(

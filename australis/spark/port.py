@@ -17,8 +17,11 @@ import pyarrow as pa
 class LanePort(Protocol):
     """What a lane asks of its DataPath."""
 
-    def latest(self, lane: str, after: int) -> int:
-        """The last bucket that may be processed next, `after` if there is none."""
+    def latest(self, lane: str, after: int, reader: str) -> int:
+        """The last bucket that may be processed next, `after` if there is none.
+
+        All readers of a lane that ask in one round get the same answer.
+        """
         ...
 
     def rows(self, lane: str, after: int, upto: int) -> int:

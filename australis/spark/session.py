@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from australis.kernel.errors import UserError
 
-__all__ = ["SparkSession", "adopt", "end_processes", "open_session", "process_id", "tasks"]
+__all__ = ["SparkSession", "end_processes", "open_session", "our_settings", "process_id", "tasks"]
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -102,17 +102,25 @@ def _loopback(address: str) -> bool:
     return "127.0.0." in address or "localhost" in address or "[::1]" in address
 
 
-def adopt(spark: SparkSession) -> SparkSession:
-    """A session of our own in somebody else's Spark, with the settings results depend on."""
-    session = spark.newSession()
+@contextmanager
+def our_settings(spark: SparkSession) -> Iterator[None]:
+    """Lend a session the settings results depend on; queries started meanwhile keep them."""
     cores = str(_cores(spark.sparkContext.master))
     settings = {"spark.sql.shuffle.partitions": cores, **TUNING, **FIXED}
-    for key, value in settings.items():
-        if key.startswith("spark.sql."):
-            session.conf.set(key, value)
+    ours = {key: value for key, value in settings.items() if key.startswith("spark.sql.")}
+    before = {key: spark.conf.get(key, None) for key in ours}
+    for key, value in ours.items():
+        spark.conf.set(key, value)
     _quiet_accumulators()
     _quiet_errors()
-    return session
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
 
 
 def _quiet_errors() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ class LaneReader(DataSourceStreamReader):
         self._options = dict(options)
         self._lane = options["lane"]
         self._tasks = int(options["tasks"])
+        self._reader = uuid.uuid4().hex
 
     @property
     def _port(self) -> LanePort:
@@ -44,7 +46,7 @@ class LaneReader(DataSourceStreamReader):
         return {"bucket": BEFORE_ALL}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        return {"bucket": self._port.latest(self._lane, start["bucket"])}
+        return {"bucket": self._port.latest(self._lane, start["bucket"], self._reader)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         after, upto = start["bucket"], end["bucket"]

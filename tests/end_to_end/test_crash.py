@@ -35,6 +35,18 @@ operators:
     slide: 1 s
     by: [shop]
     compute: {{n: count(*), total: sum(amount), last: last(amount)}}
+  every_five:
+    aggregate: large
+    window: 5 tuples
+    slide: 2 tuples
+    by: [shop]
+    compute: {{most: max(amount), n: count(*)}}
+  rich:
+    join: [large, per_shop]
+    within: 2 s
+    on: left.shop = right.shop and left.amount > 98
+    select: {{shop: left.shop, amount: left.amount, n: right.n, last: right.last}}
+outputs: [every_five, rich]
 sinks:
   large_lines: {{from: large, jsonl: large.jsonl}}
   shops: {{from: per_shop, parquet: shops}}
@@ -92,7 +104,7 @@ def kill_at_a_random_moment(directory: Path, rng: random.Random) -> bool:
     while commits(directory) == before and time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         time.sleep(0.01)
-    time.sleep(rng.uniform(0, 3))
+    time.sleep(rng.uniform(0, 2.5))
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     return commits(directory) > before
@@ -127,6 +139,7 @@ def test_nothing_is_lost_and_nothing_twice(tmp_path: Path) -> None:
     assert effective >= CRASHES // 2, "most kills should hit a run at work"
     finish(wild)
     one, other = everything(calm), everything(wild)
+    assert {name.split("/")[0] for name in one} >= {"orders", "per_shop", "every_five", "rich"}
     assert one.keys() == other.keys()
     for name, content in one.items():
         assert content == other[name], f"{name} differs after {CRASHES} kills"

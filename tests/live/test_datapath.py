@@ -1,0 +1,154 @@
+"""The DataPath: what lanes are told, and what outsiders are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+
+from australis.kernel.errors import Stopped
+from australis.live.datapath import DataPath, SharedLog
+from australis.live.flight import Ask, DataPathServer, FlightPort
+from australis.sim.disk import SimDisk
+from australis.streams.buckets import END_OF_STREAM_US, Buckets
+from australis.streams.schema import TIMESTAMP, parse_schema
+from australis.streams.source import SourceStream
+
+SCHEMA = parse_schema("v int")
+BUCKETS = Buckets(500_000)
+
+
+def datapath(tmp_path: Path, *, rows_per_batch: int = 1000) -> DataPath:
+    path = DataPath(BUCKETS)
+    for stream in ("a", "out"):
+        path.logs[stream] = SharedLog(SimDisk(), SCHEMA, BUCKETS)
+    path.add_lane(
+        "out", ["a"], "out", tmp_path, emits_on_watermark=True, rows_per_batch=rows_per_batch
+    )
+    return path
+
+
+def append(path: DataPath, stimes: list[int], boundary_us: int) -> None:
+    log = path.logs["a"]
+    stream = SourceStream(SCHEMA, BUCKETS, boundary_us=log.boundary_us)
+    values = pa.array(range(len(stimes)), pa.int32())
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array(stimes, TIMESTAMP), values], schema=stream.row_schema
+    )
+    stream.offer(rows)
+    step = stream.close(boundary_us)
+    assert step is not None
+    log.append(step.buckets, step.boundary_us)
+
+
+def offsets(checkpoint: Path, batch_id: int, watermark_us: int, *upto: int) -> None:
+    folder = checkpoint / "offsets"
+    folder.mkdir(exist_ok=True)
+    metadata = msgspec.json.encode({"batchWatermarkMs": watermark_us // 1000}).decode()
+    lines = ["v1", metadata, *(f'{{"bucket": {bucket}}}' for bucket in upto)]
+    (folder / str(batch_id)).write_text("\n".join(lines))
+
+
+def test_readers_of_one_lane_move_together(tmp_path: Path) -> None:
+    path = datapath(tmp_path)
+    append(path, [1], 500_000)
+    assert path.latest("out", -1, "left") == 0
+    append(path, [600_000], 1_000_000)
+    assert path.latest("out", -1, "right") == 0, "the boundary moved between the two questions"
+    assert path.latest("out", 0, "left") == 1
+    append(path, [1_100_000], 1_500_000)
+    assert path.latest("out", 0, "right") == 1
+    assert path.latest("out", 1, "left") == 2
+    assert path.latest("out", 1, "right") == 2
+    # Nothing new, asked again and again, then something new.
+    assert [path.latest("out", 2, r) for r in ("left", "right", "left", "right")] == [2] * 4
+    append(path, [], 2_000_000)
+    assert path.latest("out", 2, "left") == 3
+    assert path.latest("out", 2, "right") == 3
+
+
+def test_batches_are_limited_but_hold_a_bucket(tmp_path: Path) -> None:
+    path = datapath(tmp_path, rows_per_batch=3)
+    append(path, [1, 2, 3, 4, 600_000, 1_100_000, 1_100_001], END_OF_STREAM_US)
+    assert path.latest("out", -1, "r") == 0, (
+        "a bucket of four is one batch, though three is the limit"
+    )
+    assert path.latest("out", 0, "r") == BUCKETS.last
+    assert path.latest("out", BUCKETS.last, "r") == BUCKETS.last + 1, "lets held rows through"
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_parts_give_every_row_once_and_one_boundary(tmp_path: Path, parts: int) -> None:
+    path = datapath(tmp_path)
+    append(path, list(range(1, 3_000_000, 100_000)), 3_000_000)
+    rows = []
+    for part in range(parts):
+        _, batches = path.read("out", -1, 5, part, parts)
+        rows += [row for batch in batches for row in batch.to_pylist()]
+    assert sorted(r["v"] for r in rows if r["_type"] == 0) == list(range(30))
+    (boundary,) = [r for r in rows if r["_type"] == 2]
+    assert rows[-1] == boundary
+
+
+def stage(path: DataPath, stime: int) -> str:
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([stime], TIMESTAMP), pa.array([1], pa.int32())], names=["_stime", "v"]
+    )
+    return path.stage("out", [batch])
+
+
+def test_a_batch_is_appended_once(tmp_path: Path) -> None:
+    path = datapath(tmp_path)
+    offsets(tmp_path, 0, 0, 3)
+    path.commit("out", 0, [stage(path, 1_000_000)])
+    assert path.logs["out"].rows == 0, "held until the watermark has passed"
+    offsets(tmp_path, 1, 2_000_000, 5)
+    path.commit("out", 1, [])
+    assert path.logs["out"].rows == 1
+    path.commit("out", 1, [stage(path, 1_000_000)])
+    assert path.logs["out"].rows == 1
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "watermark_us", "upto", "reason"),
+    [
+        (1, 1_500_000, (5,), "watermark"),
+        (1, 2_000_000, (5, 6), "cannot be read"),
+        (0, 0, (2,), "does not fit the log"),
+    ],
+)
+def test_what_does_not_fit_stops_the_lane(
+    tmp_path: Path, batch_id: int, watermark_us: int, upto: tuple[int, ...], reason: str
+) -> None:
+    path = datapath(tmp_path)
+    offsets(tmp_path, 0, 0, 3)
+    path.commit("out", 0, [])
+    offsets(tmp_path, batch_id, watermark_us, *upto)
+    with pytest.raises(Stopped, match=reason):
+        path.commit("out", batch_id, [])
+
+
+def test_only_processes_of_the_run_are_answered(tmp_path: Path) -> None:
+    path = datapath(tmp_path)
+    append(path, [1, 2], 500_000)
+    server = DataPathServer(path, lambda stopped: None)
+    try:
+        port = FlightPort(server.address)
+        assert port.latest("out", -1, "r") == 0
+        assert sum(b.num_rows for b in port.read("out", -1, 0, 0, 1)) == 3
+        location, _, _ = server.address.partition("#")
+        with pytest.raises(fl.FlightUnauthenticatedError):
+            FlightPort(f"{location}#guess").latest("out", -1, "r")
+        with pytest.raises(fl.FlightServerError, match="not a question"):
+            list(fl.connect(location).do_action(fl.Action("latest", b"\xc1 random bytes")))
+        with pytest.raises(fl.FlightServerError, match="unknown lane"):
+            port.latest("nosuch", -1, "r")
+        secret = server.address.partition("#")[2]
+        body = msgspec.msgpack.encode(Ask(secret, "out"))
+        with pytest.raises(fl.FlightServerError, match="unknown action"):
+            list(fl.connect(location).do_action(fl.Action("shutdown", body)))
+    finally:
+        server.shutdown()

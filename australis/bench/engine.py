@@ -1,10 +1,11 @@
 """`australis bench engine`: the engine against bare Structured Streaming.
 
 *Throughput*: both sides run the same windowed count and approximate distinct per
-source over the same stored Arrow rows, alternately, in one Spark session. Ours
-reads them from a stable log and writes its results to one; the baseline reads
-Arrow files and throws its results away. A third figure has our source proxy read
-and log the rows while the query runs.
+source over the same stored Arrow rows, alternately, in one Spark session, until
+every window has been emitted. Ours reads them from a stable log and writes its
+results to one; the baseline reads Arrow files and throws its results away. One
+row from the future behind the others makes the baseline close its last windows. A
+third figure has our source proxy read and log the rows while the query runs.
 
 *Delay*: at a fixed rate, from the end of a window to the moment the client holds
 its results; the baseline's median micro-batch at the same rate is the yardstick.
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -48,6 +50,7 @@ FILE_ROWS = 62_500
 ROWS_PER_BATCH = 1 << 20
 DELAY_RATE = 3_000
 WINDOW = "10 seconds"
+WINDOW_US = 10_000_000
 DELAY_WINDOW = "1 second"
 LIMIT_S = 300
 START_US = 1_760_000_000_000_000
@@ -64,8 +67,8 @@ def measure(
     spark = open_session("local[*]", "australis bench", log=root / "spark.log")
     try:
         say(f"storing {rows:,} rows")
-        _store(rows, root)
-        throughput = _throughput(spark, root, rows, rounds, say)
+        expected = _store(rows, root)
+        throughput = _throughput(spark, root, rows, rounds, expected, say)
         delays = _delay(spark, root, seconds, say)
         spark.stop()
         say("memory, in a process of its own")
@@ -147,26 +150,28 @@ def table(result: dict[str, Any]) -> str:
 # --- throughput ----------------------------------------------------------------
 
 
-def _store(rows: int, root: Path) -> None:
-    """The same rows three times: Arrow files, a stable log, and Parquet for the proxy."""
+def _store(rows: int, root: Path) -> int:
+    """The same rows three times: Arrow files, a stable log, and Parquet for the proxy.
+
+    The result is the number of windows in them.
+    """
     files, log_dir = root / "files", root / "stored" / "logs" / "connections"
     for directory in (files, log_dir):
         directory.mkdir(parents=True)
+    StateDirectory(root / "stored").lock.touch()
     diagram = _diagram(root / "rows.parquet")
     log = StableLog(FileDisk(log_dir), SCHEMA, diagram.buckets)
     stream = SourceStream(SCHEMA, diagram.buckets)
     names = ["time", "src", "port"]
-    writer = None
+    writer, windows = None, set[int]()
     for i, first in enumerate(range(0, rows, FILE_ROWS)):
         at = np.arange(first, min(rows, first + FILE_ROWS))
         stimes = pa.array(START_US + at * 1_000_000 // EVENT_RATE).cast(pa.timestamp("us", "UTC"))
         columns = [stimes, *bare.connection_columns(at, SOURCES)]
         batch = pa.RecordBatch.from_arrays(columns, names=names)
-        with (
-            pa.OSFile(str(files / f"{i:05d}.arrow"), "wb") as out,
-            pa.ipc.new_file(out, batch.schema) as file,
-        ):
-            file.write_batch(batch)
+        windows.update(np.unique(_window_codes(stimes, columns[1])).tolist())
+        after_all = [_from_the_future(batch)] if at[-1] == rows - 1 else []
+        _write_arrow(files / f"{i:05d}.arrow", [batch, *after_all])
         writer = writer or pq.ParquetWriter(root / "rows.parquet", batch.schema)
         writer.write_batch(batch)
         stream.offer(pa.RecordBatch.from_arrays(columns, schema=stream.row_schema))
@@ -178,6 +183,32 @@ def _store(rows: int, root: Path) -> None:
     step = stream.end()
     assert step is not None
     log.append(step.buckets, step.boundary_us)
+    return len(windows)
+
+
+def _window_codes(stimes: pa.Array, sources: pa.Array) -> npt.NDArray[np.int64]:
+    """One number for each window and source."""
+    which = sources.dictionary_encode()
+    names = [
+        int(n.split(".")[2]) * 256 + int(n.split(".")[3]) for n in which.dictionary.to_pylist()
+    ]
+    numbers = np.array(names)[which.indices.to_numpy()]
+    codes: npt.NDArray[np.int64] = (
+        stimes.cast(pa.int64()).to_numpy() // WINDOW_US * SOURCES + numbers
+    )
+    return codes
+
+
+def _from_the_future(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A row whose time is past every window."""
+    late = pa.array([START_US + 10**12], batch.schema.field("time").type)
+    return batch.slice(0, 1).set_column(0, "time", late)
+
+
+def _write_arrow(path: Path, batches: list[pa.RecordBatch]) -> None:
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, batches[0].schema) as file:
+        for batch in batches:
+            file.write_batch(batch)
 
 
 def _diagram(parquet: Path) -> Diagram:
@@ -210,7 +241,7 @@ def _stored_diagram() -> Diagram:
 
 
 def _throughput(
-    spark: SparkSession, root: Path, rows: int, rounds: int, say: Say
+    spark: SparkSession, root: Path, rows: int, rounds: int, expected: int, say: Say
 ) -> dict[str, list[float]]:
     rates: dict[str, list[float]] = {"bare": [], "australis": [], "australis_logging": []}
     for number in range(rounds + 1):
@@ -219,7 +250,7 @@ def _throughput(
             ("australis", _stored_round),
             ("australis_logging", _logging_round),
         ):
-            seconds = run(spark, root, number)
+            seconds = run(spark, root, number, expected)
             if number == 0:
                 say(f"warm-up, {side}: {rows / seconds:,.0f} rows/s")
                 continue
@@ -228,8 +259,7 @@ def _throughput(
     return rates
 
 
-def _bare_round(spark: SparkSession, root: Path, number: int) -> float:
-    files = len(list((root / "files").glob("*.arrow")))
+def _bare_round(spark: SparkSession, root: Path, number: int, expected: int) -> float:
     options = {
         "path": str(root / "files"),
         "files_per_batch": str(ROWS_PER_BATCH // FILE_ROWS),
@@ -237,38 +267,44 @@ def _bare_round(spark: SparkSession, root: Path, number: int) -> float:
     }
     began = time.monotonic()
     query = bare.start(spark, "bare-files", options, WINDOW, root / f"bare-{number}")
-    while _files_read(query.lastProgress) < files:
+    emitted = 0
+    while emitted < expected:
+        emitted = _emitted(query.recentProgress)
         failure = query.exception()
         if failure is not None or time.monotonic() - began > LIMIT_S:
             raise Stopped(f"the baseline did not finish: {failure}")
-        time.sleep(0.02)
+        time.sleep(0.03)
     seconds = time.monotonic() - began
     query.stop()
     return seconds
 
 
-def _files_read(progress: Any) -> int:
-    end = progress["sources"][0]["endOffset"] if progress else None
-    offset = json.loads(end) if isinstance(end, str) else end
-    return int(offset["files"]) if offset else 0
+def _emitted(progress: list[Any]) -> int:
+    """How many windows the baseline has closed."""
+    states = [state for one in progress for state in one["stateOperators"]]
+    return sum(int(state["numRowsRemoved"]) for state in states)
 
 
-def _stored_round(spark: SparkSession, root: Path, number: int) -> float:
+def _stored_round(spark: SparkSession, root: Path, number: int, expected: int) -> float:
     state = root / f"stored-{number}"
     shutil.copytree(root / "stored", state)
-    return _run_to_end(spark, _stored_diagram(), state)
+    return _run_to_end(spark, _stored_diagram(), state, expected)
 
 
-def _logging_round(spark: SparkSession, root: Path, number: int) -> float:
-    return _run_to_end(spark, _diagram(root / "rows.parquet"), root / f"logging-{number}")
+def _logging_round(spark: SparkSession, root: Path, number: int, expected: int) -> float:
+    diagram = _diagram(root / "rows.parquet")
+    return _run_to_end(spark, diagram, root / f"logging-{number}", expected)
 
 
-def _run_to_end(spark: SparkSession, diagram: Diagram, state: Path) -> float:
+def _run_to_end(spark: SparkSession, diagram: Diagram, state: Path, expected: int) -> float:
     with Running(diagram, state, spark=spark, rows_per_batch=ROWS_PER_BATCH) as running:
         running.start()
         if not running.wait(LIMIT_S, every_s=0.02):
             raise Stopped("the run did not finish")
         seconds = time.monotonic() - running.lanes_started_at
+        emitted = running.datapath.logs["per_source"].rows
+        if emitted != expected:
+            raise Stopped(f"{emitted} windows came out, not {expected}")
     shutil.rmtree(state)
     return seconds
 

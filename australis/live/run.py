@@ -169,6 +169,7 @@ class Running:
                 self._spark_settings,
                 log=self.state.spark_log,
                 host=self._host,
+                preload=FACTORY.partition(":")[0],
             )
             self.state.spark_pid.write_text(_identity(process_id(self._spark)))
         self.fragments = cut(self.diagram)

@@ -1,12 +1,15 @@
 """pyspark's worker daemon, with what every worker needs imported before it forks.
 
 Workers then share those pages instead of holding a copy each, and start faster.
-Named by `spark.python.daemon.module`.
+Named by `spark.python.daemon.module`. The module of the lanes' port is not known
+here; the environment names it.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
+import os
 
 import numpy  # noqa: F401
 import pandas  # noqa: F401
@@ -16,6 +19,10 @@ from pyspark.daemon import manager
 import australis.spark.output
 import australis.spark.source  # noqa: F401
 
+PRELOAD = "AUSTRALIS_PRELOAD"
+
 if __name__ == "__main__":
+    if os.environ.get(PRELOAD):
+        importlib.import_module(os.environ[PRELOAD])
     gc.freeze()
     manager()

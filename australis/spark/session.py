@@ -55,17 +55,23 @@ FIXED = {
 }
 
 
+_PRELOAD = "AUSTRALIS_PRELOAD"
+"""Names the module that `spark.daemon` imports before it forks workers."""
+
+
 def open_session(
     master: str = "local[*]",
     name: str = "australis",
     settings: Mapping[str, str] | None = None,
     log: Path | None = None,
     host: str = "127.0.0.1",
+    preload: str = "",
 ) -> SparkSession:
     """A session on this master, with Spark's own words in `log`; a `UserError` without Java."""
     _need_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ[_PRELOAD] = preload
     local = master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -81,6 +81,7 @@ class LaneData:
     planned: tuple[int, int] = (-2, -2)
     """The next micro-batch covers the buckets (after, upto]; `asked` are the readers told so."""
     asked: set[str] = field(default_factory=set)
+    at_end: bool = False
     processed: int = -1
     """Buckets up to this one will not be asked for again."""
     has_read: bool = False
@@ -163,8 +164,11 @@ class DataPath:
         stable = lane.union.stable_bucket([log.boundary_us for log in lane.inputs])
         last = self.buckets.last
         if after >= last:
-            # One more, empty micro-batch lets through what was held for the last boundary.
-            return last + 1 if lane.emits_on_watermark else after
+            # What was held for the last boundary needs one more, empty micro-batch. Spark runs
+            # one by itself where windows can close; elsewhere it asks again.
+            waits = lane.emits_on_watermark and lane.at_end and not lane.ended
+            lane.at_end = True
+            return last + 1 if waits else after
         return max(after, self._bucket_at(lane, after, stable, lane.rows_per_batch))
 
     def rows(self, name: str, after: int, upto: int) -> int:

@@ -77,7 +77,8 @@ def test_batches_are_limited_but_hold_a_bucket(tmp_path: Path) -> None:
         "a bucket of four is one batch, though three is the limit"
     )
     assert path.latest("out", 0, "r") == BUCKETS.last
-    assert path.latest("out", BUCKETS.last, "r") == BUCKETS.last + 1, "lets held rows through"
+    assert path.latest("out", BUCKETS.last, "r") == BUCKETS.last, "Spark may run a batch by itself"
+    assert path.latest("out", BUCKETS.last, "r") == BUCKETS.last + 1, "it did not: one more"
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])

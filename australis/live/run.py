@@ -289,6 +289,7 @@ class Running:
             known = ", ".join(self.diagram.results)
             raise UserError(f"is not a result of this diagram (results: {known})", name=stream)
         self._refuse_dropped(stream)
+        self.check()
         iterator = StreamIterator()
         self._iterators.append(iterator)
         follower = SinkFollower(

@@ -99,9 +99,8 @@ def wait_for_rows(path: Path) -> None:
 
 
 def test_interrupt_says_how_to_go_on_and_goes_on(tmp_path: Path) -> None:
-    diagram = prepare(tmp_path, speed="6", rows=6000)
-    process = launch(diagram)
-    wait_for_rows(tmp_path / "large.jsonl")
+    diagram = tmp_path / "shop.yaml"
+    process = begin(tmp_path)
     second = run(diagram)
     assert second[0] == 2
     assert f"in use by another run (pid {process.pid})" in one_sentence(second[2])
@@ -112,7 +111,7 @@ def test_interrupt_says_how_to_go_on_and_goes_on(tmp_path: Path) -> None:
     assert "Traceback" not in err
     before = len((tmp_path / "large.jsonl").read_text().splitlines())
     assert 0 < before < 5949
-    code, out, err = run(diagram, "--json")
+    code, out, err = go_on(diagram, "--json")
     assert code == 0, err
     amounts = [json.loads(line)["amount"] for line in (tmp_path / "large.jsonl").open()]
     assert sorted(amounts) == list(range(51, 6000))
@@ -124,10 +123,16 @@ def everything_arrived(directory: Path) -> None:
 
 
 def begin(directory: Path) -> subprocess.Popen[str]:
-    """A run that has written its first results."""
-    process = launch(prepare(directory, speed="6", rows=6000))
+    """A run that has written its first results and has most of a minute's rows to come."""
+    process = launch(prepare(directory, speed="1", rows=6000))
     wait_for_rows(directory / "large.jsonl")
     return process
+
+
+def go_on(diagram: Path, *options: str) -> tuple[int, str, str]:
+    """The same diagram again, in a hurry."""
+    diagram.write_text(diagram.read_text().replace("speed: 1", "speed: max"))
+    return run(diagram, *options)
 
 
 def test_a_full_disk_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> None:
@@ -146,7 +151,7 @@ def test_a_full_disk_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> 
         shutil.copytree(log, small, dirs_exist_ok=True)
         log.rename(tmp_path / "before")
         log.symlink_to(small)
-        code, _, err = run(diagram)
+        code, _, err = go_on(diagram)
         assert code == 1
         assert "stopped: cannot write" in one_sentence(err)
         assert "No space left on device" in err
@@ -154,7 +159,7 @@ def test_a_full_disk_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> 
         shutil.copytree(small, log)
     finally:
         subprocess.run(["umount", str(small)], check=True)
-    code, _, err = run(diagram)
+    code, _, err = go_on(diagram)
     assert code == 0, err
     everything_arrived(tmp_path)
 
@@ -167,7 +172,7 @@ def test_a_vanished_directory_stops_with_the_reason_and_loses_nothing(tmp_path: 
     assert "stopped: cannot" in one_sentence(err)
     shutil.rmtree(tmp_path / "state" / "logs", ignore_errors=True)
     os.rename(tmp_path / "gone", tmp_path / "state" / "logs")
-    code, _, err = run(tmp_path / "shop.yaml")
+    code, _, err = go_on(tmp_path / "shop.yaml")
     assert code == 0, err
     everything_arrived(tmp_path)
 

@@ -1,0 +1,194 @@
+"""The operators of a plan as functions from rows to rows.
+
+Each operator becomes a `Node`: it takes the rows of its inputs for some buckets
+and gives the rows of its outputs up to the same boundary, with a new state if it
+keeps one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from australis.diagram.fragments import counts_tuples
+from australis.diagram.model import (
+    Aggregate,
+    BSort,
+    Filter,
+    Join,
+    Map,
+    Operator,
+    Split,
+    Union,
+)
+from australis.kernel.errors import UserError
+from australis.reference import types as t
+from australis.reference.expressions import Column, Row, Run, Scope
+from australis.reference.joins import WindowJoin
+from australis.reference.operations import condition
+from australis.reference.windows import NEVER, TimeWindows
+from australis.streams.schema import TIMESTAMP, Field, Schema, type_name
+
+Rows = list[Row]
+Step = Callable[[Sequence[Rows], Any, int, int], tuple[Sequence[Rows], Any]]
+"""From the inputs' rows, the state, the boundary before and the boundary now."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator, ready to run."""
+
+    step: Step
+    schemas: tuple[Schema, ...]
+    """Of its outputs."""
+    initial: Any = None
+    due: Callable[[Any], int] | None = None
+    """When it has something to say even without new tuples; None: never."""
+
+
+def make_node(o: Operator, inputs: Sequence[Schema]) -> Node:
+    """An operator over streams of these schemas; a `UserError` for what is not known here."""
+    maker = _MAKERS.get(type(o))
+    if maker is None:
+        raise UserError(f"is a {o.kind} operator, which the reference engine cannot run")
+    return maker(o, inputs)
+
+
+def scope_of(schema: Schema) -> Scope:
+    """The columns of a stream's rows."""
+    fields = [Column(f.name, f.arrow, at) for at, f in enumerate(schema, 1)]
+    last = len(fields) + 1
+    return Scope([Column("_stime", TIMESTAMP, 0), *fields, Column("_id", t.BIGINT, last)])
+
+
+def schema_of(fields: Sequence[tuple[str, pa.DataType]]) -> Schema:
+    """The schema of computed columns."""
+    for name, kind in fields:
+        if kind == t.NULL:
+            raise UserError(
+                f"has the column '{name}' of type void,"
+                " which a stream cannot carry (scalars and structs can)"
+            )
+    return Schema(tuple(Field(name, type_name(kind)) for name, kind in fields))
+
+
+def _stateless(function: Callable[[Rows], Sequence[Rows]], schemas: Sequence[Schema]) -> Node:
+    def step(inputs: Sequence[Rows], _state: Any, _b: int, _n: int) -> tuple[Sequence[Rows], Any]:
+        return function(inputs[0]), None
+
+    return Node(step, tuple(schemas))
+
+
+def _filter(o: Filter, inputs: Sequence[Schema]) -> Node:
+    scope = scope_of(inputs[0])
+    tests = [condition(predicate, scope) for _, predicate in o.where]
+    if len(tests) == 1 and o.rest is None:
+        (only,) = tests
+        return _stateless(lambda rows: [[row for row in rows if only(row)]], inputs)
+    return _stateless(_deal(_first_match(tests), len(o.outputs)), [inputs[0]] * len(o.outputs))
+
+
+def _first_match(tests: list[Run]) -> Callable[[Row], int]:
+    def branch(row: Row) -> int:
+        for at, test in enumerate(tests):
+            if test(row):
+                return at
+        return len(tests)
+
+    return branch
+
+
+def _deal(branch: Callable[[Row], int], branches: int) -> Callable[[Rows], Sequence[Rows]]:
+    """Each row to its branch; a branch that is not there drops it."""
+
+    def deal(rows: Rows) -> Sequence[Rows]:
+        found: list[Rows] = [[] for _ in range(branches + 1)]
+        for row in rows:
+            found[branch(row)].append(row)
+        return found[:branches]
+
+    return deal
+
+
+def _map(o: Map, inputs: Sequence[Schema]) -> Node:
+    scope = scope_of(inputs[0])
+    columns = [(name, scope.compile(text)) for name, text in o.select]
+    runs = [compiled.run for _, compiled in columns]
+    schema = schema_of([(name, compiled.kind) for name, compiled in columns])
+    return _stateless(
+        lambda rows: [[(row[0], *[run(row) for run in runs], row[-1]) for row in rows]], [schema]
+    )
+
+
+def _union(o: Union, inputs: Sequence[Schema]) -> Node:
+    first = inputs[0]
+    for name, other in zip(o.inputs[1:], inputs[1:], strict=True):
+        _same_schema(first, o.inputs[0], other, name)
+    orders = [_reordering(first, other) for other in inputs]
+
+    def step(inputs: Sequence[Rows], _state: Any, _b: int, _n: int) -> tuple[Sequence[Rows], Any]:
+        found: Rows = []
+        for rows, order in zip(inputs, orders, strict=True):
+            found += rows if order is None else [tuple([row[at] for at in order]) for row in rows]
+        return [found], None
+
+    return Node(step, (first,))
+
+
+def _reordering(first: Schema, other: Schema) -> list[int] | None:
+    """Where a row of the other schema has the first one's columns; None: in the same order."""
+    if first.names == other.names:
+        return None
+    return [0, *(other.names.index(name) + 1 for name in first.names), len(other.names) + 1]
+
+
+def _same_schema(first: Schema, first_name: str, other: Schema, other_name: str) -> None:
+    a, b = ({f.name: f.type for f in schema} for schema in (first, other))
+    for name in [*a, *b]:
+        if a.get(name) != b.get(name):
+            ours, theirs = a.get(name, "missing"), b.get(name, "missing")
+            raise UserError(
+                f"merges streams of unlike schemas: column '{name}' is {ours} in '{first_name}'"
+                f" and {theirs} in '{other_name}'"
+            )
+
+
+def _bsort(_o: BSort, inputs: Sequence[Schema]) -> Node:
+    return _stateless(lambda rows: [rows], inputs)
+
+
+def _aggregate(o: Aggregate, inputs: Sequence[Schema]) -> Node:
+    if counts_tuples(o):
+        raise UserError("counts tuples, which the reference engine does not know")
+    windows = TimeWindows(o, scope_of(inputs[0]))
+
+    def step(inputs: Sequence[Rows], state: Any, before: int, now: int) -> Any:
+        rows, state = windows.run(inputs[0], state, before, now)
+        return [rows], state
+
+    return Node(step, (schema_of(windows.fields),), windows.initial, lambda state: int(state[0]))
+
+
+def _join(o: Join, inputs: Sequence[Schema]) -> Node:
+    join = WindowJoin(o, scope_of(inputs[0]), scope_of(inputs[1]))
+
+    def step(inputs: Sequence[Rows], state: Any, _before: int, now: int) -> Any:
+        rows, state = join.run(inputs[0], inputs[1], state, now)
+        return [rows], state
+
+    return Node(step, (schema_of(join.fields),), join.initial)
+
+
+_MAKERS: Mapping[type, Callable[..., Node]] = {
+    Filter: _filter,
+    Map: _map,
+    Union: _union,
+    BSort: _bsort,
+    Aggregate: _aggregate,
+    Join: _join,
+}
+
+__all__ = ["NEVER", "Node", "Split", "make_node"]

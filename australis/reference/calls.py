@@ -13,6 +13,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -22,11 +23,11 @@ from australis.kernel.errors import UserError
 from australis.reference import types as t
 from australis.reference.expressions import Compiled, Row, Run, Scope
 from australis.reference.numbers import (
-    divide_half_up,
     fitting,
     rescale,
     round_half_up,
     to_double,
+    truncate,
 )
 from australis.reference.order import distinct_key, rank
 from australis.streams.schema import TIMESTAMP
@@ -162,7 +163,7 @@ def _decimal_average(value: Compiled) -> Call:
     def result(n: int, total: int) -> int | None:
         if fitting(total, min(digits + 10, t.MAX_DIGITS)) is None:
             return None
-        quotient = divide_half_up(total * up, n)
+        quotient = truncate(total * up, n)
         return fitting(rescale(quotient, _QUOTIENT_PLACES, kind.scale), kind.precision)
 
     return _total(value, kind, result)
@@ -294,6 +295,12 @@ def _fold(function: str, value: Compiled) -> Call:
         return found
 
     return Call(kind, lift, both, _only)
+
+
+def bit_fold(function: str) -> Callable[[list[int]], int]:
+    """A bit operation over all of some integers."""
+    operation = _FOLDS[function]
+    return lambda values: int(reduce(operation, values))
 
 
 def _ordered(function: str) -> Merge:

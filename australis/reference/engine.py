@@ -14,8 +14,9 @@ from australis.kernel.ids import RANK_BITS
 from australis.reference import snapshot
 from australis.reference.canonical import Canonical
 from australis.reference.expressions import Row
-from australis.reference.operators import NEVER, Node, make_node
+from australis.reference.operators import Node, make_node
 from australis.reference.rows import BatchReader
+from australis.reference.windows import NEVER
 from australis.streams.buckets import Buckets
 from australis.streams.schema import Schema
 

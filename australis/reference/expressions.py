@@ -44,6 +44,8 @@ class Compiled:
     kind: pa.DataType
     run: Run
     literal: bool = False
+    by_cast: bool = False
+    """A literal with a cast, which Spark gives another type beside a decimal than a bare one."""
 
     def to(self, kind: pa.DataType) -> Compiled:
         """The same value with another type."""
@@ -56,15 +58,18 @@ class Compiled:
 
 
 Builder = Callable[[Any, "Scope"], Compiled]
-BUILDERS: dict[type[exp.Expr], Builder] = {}
-"""How each kind of node is compiled; the modules of operations and functions fill it."""
+BUILDERS: dict[type[exp.Expr], tuple[Builder, frozenset[str]]] = {}
+"""How each kind of node is compiled, and which of its settings that takes into account."""
+_USUAL = ("this", "expression")
 
 
-def builds(*kinds: type[exp.Expr]) -> Callable[[Builder], Builder]:
-    """Registers the compiler of these kinds of node."""
+def builds(
+    *kinds: type[exp.Expr], settings: Sequence[str] = _USUAL
+) -> Callable[[Builder], Builder]:
+    """Registers the compiler of these kinds of node; a node with other settings is refused."""
 
     def register(builder: Builder) -> Builder:
-        BUILDERS.update(dict.fromkeys(kinds, builder))
+        BUILDERS.update(dict.fromkeys(kinds, (builder, frozenset(settings))))
         return builder
 
     return register
@@ -82,8 +87,9 @@ class Scope:
 
     def build(self, node: exp.Expr) -> Compiled:
         """The expression of a parsed node."""
-        builder = BUILDERS.get(type(node))
-        if builder is None:
+        builder, settings = BUILDERS.get(type(node), (None, frozenset[str]()))
+        given = {name for name, value in node.args.items() if value not in (None, False, [])}
+        if builder is None or not given <= settings:
             raise unknown(node)
         return builder(node, self)
 
@@ -111,10 +117,13 @@ class Scope:
 
 def parse(text: str) -> exp.Expr:
     """The node of an expression; a `UserError` if it is none."""
+    if "\\" in text:
+        # How a backslash in a string is read depends on what follows and on the function.
+        raise UserError(f"uses a backslash in {text!r}, which the reference engine does not know")
     try:
         node = sqlglot.parse_one(text, dialect="spark")
     except SqlglotError as error:
-        reason = str(error).split("\n")[0]
+        reason = str(error).split(". Line")[0].split("\n")[0]
         raise UserError(f"has an expression that cannot be read: {text!r} ({reason})") from None
     return node
 
@@ -141,7 +150,7 @@ def _field(parent: Compiled, name: str) -> Compiled:
     return Compiled(kind, lambda row: None if (v := run(row)) is None else v[at])
 
 
-@builds(exp.Column)
+@builds(exp.Column, settings=("this", "table", "db", "catalog"))
 def _column(node: exp.Column, scope: Scope) -> Compiled:
     return scope.column([part.name for part in node.parts])
 
@@ -166,7 +175,7 @@ def _boolean(node: exp.Boolean, _scope: Scope) -> Compiled:
     return constant(t.BOOLEAN, bool(node.this))
 
 
-@builds(exp.Literal)
+@builds(exp.Literal, settings=("this", "is_string"))
 def _literal(node: exp.Literal, _scope: Scope) -> Compiled:
     text = str(node.this)
     if node.is_string:

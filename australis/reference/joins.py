@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from australis.diagram.model import Join
 from australis.kernel.errors import UserError
-from australis.reference.expressions import Column, Compiled, Row, Run, Scope, parse
-from australis.reference.operations import sides, truth
+from australis.reference.conditions import sides, truth
+from australis.reference.expressions import Column, Row, Run, Scope, parse
 from australis.reference.order import distinct_key
 from australis.reference.windows import Key, key_function
 
@@ -164,6 +164,3 @@ def _all_columns(left: Scope, right: Scope) -> list[tuple[str, str]]:
                 f"would have two columns '{name}'; say with 'select' which ones it gives"
             )
     return select
-
-
-__all__ = ["Compiled", "WindowJoin"]

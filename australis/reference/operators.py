@@ -25,11 +25,14 @@ from australis.diagram.model import (
     Union,
 )
 from australis.kernel.errors import UserError
+from australis.reference import functions  # noqa: F401 (it registers what expressions may use)
 from australis.reference import types as t
+from australis.reference.conditions import condition
+from australis.reference.counts import CountWindows
 from australis.reference.expressions import Column, Row, Run, Scope
+from australis.reference.hashing import xxhash64
 from australis.reference.joins import WindowJoin
-from australis.reference.operations import condition
-from australis.reference.windows import NEVER, TimeWindows
+from australis.reference.windows import TimeWindows
 from australis.streams.schema import TIMESTAMP, Field, Schema, type_name
 
 Rows = list[Row]
@@ -162,7 +165,7 @@ def _bsort(_o: BSort, inputs: Sequence[Schema]) -> Node:
 
 def _aggregate(o: Aggregate, inputs: Sequence[Schema]) -> Node:
     if counts_tuples(o):
-        raise UserError("counts tuples, which the reference engine does not know")
+        return _count_window(o, inputs[0])
     windows = TimeWindows(o, scope_of(inputs[0]))
 
     def step(inputs: Sequence[Rows], state: Any, before: int, now: int) -> Any:
@@ -170,6 +173,22 @@ def _aggregate(o: Aggregate, inputs: Sequence[Schema]) -> Node:
         return [rows], state
 
     return Node(step, (schema_of(windows.fields),), windows.initial, lambda state: int(state[0]))
+
+
+def _count_window(o: Aggregate, schema: Schema) -> Node:
+    windows = CountWindows(o, scope_of(schema))
+
+    def step(inputs: Sequence[Rows], state: Any, _before: int, _now: int) -> Any:
+        rows, state = windows.run(inputs[0], state)
+        return [rows], state
+
+    return Node(step, (schema_of(windows.fields),), windows.initial)
+
+
+def _split(o: Split, inputs: Sequence[Schema]) -> Node:
+    scope = scope_of(inputs[0])
+    run, into = xxhash64([scope.compile(text) for text in o.by]), o.into
+    return _stateless(_deal(lambda row: int(run(row) % into), into), [inputs[0]] * into)
 
 
 def _join(o: Join, inputs: Sequence[Schema]) -> Node:
@@ -189,6 +208,5 @@ _MAKERS: Mapping[type, Callable[..., Node]] = {
     BSort: _bsort,
     Aggregate: _aggregate,
     Join: _join,
+    Split: _split,
 }
-
-__all__ = ["NEVER", "Node", "Split", "make_node"]

@@ -96,9 +96,10 @@ def wider(kinds: Sequence[pa.DataType], *, strings: bool = True) -> pa.DataType:
     found = NULL
     for kind in kinds:
         both = tightest(found, kind)
-        if both is None and strings and STRING in (found, kind) and BINARY not in (found, kind):
-            both = STRING
-        if both is None or (pa.types.is_struct(both) and kind not in (found, NULL) != found):
+        if both is None and strings and STRING in (found, kind):
+            other = kind if found == STRING else found
+            both = None if other in (BINARY, BOOLEAN) or pa.types.is_nested(other) else STRING
+        if both is None:
             raise UserError(f"mixes {name_of(found)} and {name_of(kind)}")
         found = both
     return found

@@ -19,12 +19,11 @@ from australis.reference.numbers import divide_half_up, float32, round_half_up, 
 from australis.reference.operators import scope_of
 from australis.streams.schema import parse_schema
 
-SCOPE = scope_of(
-    parse_schema(
-        "a int, b bigint, s smallint, x double, f float, k string, d decimal(10,2),"
-        " e decimal(20,5), t timestamp, o boolean, day date, p struct<q: int, r: string>, nul int"
-    )
+SCHEMA = (
+    "a int, b bigint, s smallint, x double, f float, k string, d decimal(10,2),"
+    " e decimal(20,5), t timestamp, o boolean, day date, p struct<q: int, r: string>, nul int"
 )
+SCOPE = scope_of(parse_schema(SCHEMA))
 ROW = (
     1_000_000, 7, -9, 300, 2.5, 1.5, "Ash", 12345, 10**9 + 1, 1_760_000_000_123_456, True, 20000,
     (4, "z"), None, 99,

@@ -251,13 +251,13 @@ def _from_timestamp(_source: pa.DataType, target: pa.DataType) -> Change | None:
 def _time_text(micros: int) -> str:
     at = instant(micros)
     fraction = f".{at.microsecond:06d}".rstrip("0") if at.microsecond else ""
-    return f"{at:%Y-%m-%d %H:%M:%S}{fraction}"
+    return f"{at.year:04d}-{at:%m-%d %H:%M:%S}{fraction}"
 
 
 def _from_date(_source: pa.DataType, target: pa.DataType) -> Change | None:
     simple: dict[pa.DataType, Change] = {
         TIMESTAMP: lambda v: v * _DAY_US,
-        t.STRING: lambda v: f"{instant(v * _DAY_US):%Y-%m-%d}",
+        t.STRING: lambda v: instant(v * _DAY_US).date().isoformat(),
     }
     return simple.get(target)
 

@@ -16,7 +16,6 @@ from australis.reference.arithmetic import both, modulo
 from australis.reference.casts import instant
 from australis.reference.choices import cast_to
 from australis.reference.expressions import (
-    BUILDERS,
     Compiled,
     Scope,
     builds,
@@ -357,5 +356,3 @@ def _by_name(node: exp.Anonymous, scope: Scope) -> Compiled:
 
 
 _TYPE_NAMES = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string")
-
-__all__ = ["BUILDERS", "round_to", "substring"]

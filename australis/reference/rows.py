@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from australis.reference.expressions import Row
-from australis.streams.schema import Schema
+from australis.streams.schema import HEADER_NAMES, Schema
 
 Reader = Callable[[Any], list[Any]]
 _INT32, _INT64 = pa.int32(), pa.int64()
@@ -63,14 +63,13 @@ class BatchReader:
     def __init__(self, schema: Schema, *, ids: bool) -> None:
         self._readers = [reader(field.arrow) for field in schema]
         self._ids = ids
-        self._first = 3
 
     def rows(self, batches: Sequence[pa.RecordBatch]) -> list[Row]:
         """All their rows: `_stime`, the attributes, and the id (0 where nobody asks for it)."""
         found: list[Row] = []
         for batch in batches:
             columns = [batch.column(2).view(_INT64).to_pylist()]
-            for at, read in enumerate(self._readers, self._first):
+            for at, read in enumerate(self._readers, len(HEADER_NAMES)):
                 columns.append(read(batch.column(at)))
             ids = batch.column(1).to_pylist() if self._ids else repeat(0)
             found.extend(zip(*columns, ids, strict=False))

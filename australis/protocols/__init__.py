@@ -1,0 +1,1 @@
+"""Protocol cores: pure machines that run unchanged in the simulator and live."""

@@ -1,0 +1,225 @@
+"""One input of a node: what has arrived, and which replicas it is read from.
+
+Stable buckets arrive in order and are kept until every output that reads them has
+processed them. Beyond the last stable bucket lies the
+overlay, which a stable bucket supersedes as soon as it arrives: whatever an
+upstream replica said tentatively of a bucket no longer counts (UNDO and REC_DONE
+only announce that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from australis.protocols.dpc.messages import Bucket, StableData, TentativeData, Want
+from australis.protocols.dpc.monitor import Monitor
+from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.states import State
+from australis.protocols.dpc.switching import Choice, choose
+
+
+class Input:
+    """One stream that a node reads."""
+
+    def __init__(
+        self, stream: str, monitors: Mapping[str, Monitor], first: str, options: DpcOptions
+    ) -> None:
+        self.stream = stream
+        self.monitors = monitors
+        self.options = options
+        self.have = -1
+        self.choice = Choice(first, None)
+        self.rows_taken = [0] * 12
+        """How often each row of table 4.3 was taken, for whoever counts."""
+        self.healthy = False
+        """Whether some replica is stable."""
+        self.failed = True
+        """Whether no replica is stable or about to be."""
+        self.missing = True
+        """Whether no replica can send even tentative tuples."""
+        self.stable: dict[int, Bucket] = {}
+        self.overlay: dict[int, Bucket] = {}
+        self.tentative = -1
+        """The last bucket known at least tentatively."""
+        self.released = -1
+        """The last bucket that every stable lane has processed."""
+        self._progress_us = 0
+        self._confirmed = -1
+        self._suspects: dict[str, int] = {}
+        self._failed_since: int | None = None
+        self._replaying: set[str] = set()
+        self._order = {name: -i for i, name in enumerate(monitors)}
+
+    # --- data ----------------------------------------------------------------------
+
+    def take_stable(self, sender: str, data: StableData, now: int) -> bool:
+        """Take a piece of the log; whether it brought anything new."""
+        if data.after > self.have:
+            return False  # a piece is missing; the next heartbeat asks for it
+        if data.rec_done and data.upto >= self.have:
+            self._replaying.discard(sender)
+        if data.upto <= self.have:
+            return False
+        for bucket in data.buckets:
+            if bucket.number > self.have:
+                self.stable[bucket.number] = bucket
+        self.have = data.upto
+        self._progress_us = now
+        for number in [n for n in self.overlay if n <= self.have]:
+            del self.overlay[number]
+        self.tentative = max(self.tentative, self.have)
+        return True
+
+    def take_tentative(self, sender: str, data: TentativeData) -> bool:
+        """Take a bucket of an overlay; whether it is of use."""
+        number = data.bucket.number
+        if sender != self.choice.curr or number <= self.have:
+            return False
+        if len(self.overlay) > 2 * self.options.input_window:
+            self._trim()
+        self.overlay[number] = data.bucket
+        self.tentative = max(self.tentative, number)
+        return True
+
+    def _trim(self) -> None:
+        """Tentative tuples are never needed twice: keep the most recent ones only."""
+        keep = self.options.input_window
+        for number in sorted(self.overlay)[:-keep]:
+            del self.overlay[number]
+
+    def bucket(self, number: int) -> Bucket | None:
+        """What is there of a bucket: stable, or else tentative, or else nothing."""
+        return self.stable.get(number) or self.overlay.get(number)
+
+    def known_from(self, number: int) -> list[int]:
+        """The buckets from this one on of which there is something."""
+        stable = [number] if self.have >= number else []
+        return stable + [n for n in self.overlay if n >= number]
+
+    def forget(self, upto: int) -> None:
+        """No lane will ask for the buckets up to this one again."""
+        for number in range(self.released + 1, upto + 1):
+            self.stable.pop(number, None)
+        self.released = max(self.released, upto)
+
+    def restart_after(self, bucket: int) -> None:
+        """Begin behind this bucket: what came before is in a checkpoint."""
+        self.have = self.released = self.tentative = bucket
+        self.stable.clear()
+
+    # --- which replica --------------------------------------------------------------
+
+    def states(self, now: int) -> dict[str, State]:
+        """The state of each replica as table 4.3 is to see it."""
+        raw = {name: self._state(name, now) for name in self.monitors}
+        best = max(
+            (self.end(name) for name, state in raw.items() if state is State.STABLE), default=-1
+        )
+        for name, state in raw.items():
+            # A stable replica that lags behind another one, that sends nothing though it has
+            # more, or that would first have to replay a long failure (P3, 4.7.4) is as good
+            # as one that stabilises.
+            behind = best - self.end(name) > self.options.lag_buckets
+            stalled = self._suspects.get(name, 0) > now
+            if state is State.STABLE and (behind or stalled or name in self._replaying):
+                raw[name] = State.STABILIZATION
+        return raw
+
+    def _state(self, name: str, now: int) -> State:
+        status = self.monitors[name].status(self.stream)
+        if status is None or self.have < status.begins:
+            return State.FAILURE
+        return self.monitors[name].state(self.stream)
+
+    def end(self, name: str) -> int:
+        """How far a replica's log reaches, as far as is known."""
+        status = self.monitors[name].status(self.stream)
+        return -1 if status is None else status.end
+
+    @property
+    def head(self) -> int:
+        """The furthest any reachable replica's log is known to reach."""
+        return max((self.end(n) for n, m in self.monitors.items() if not m.failed), default=-1)
+
+    def choose(self, now: int) -> bool:
+        """Apply table 4.3 to what is known now; whether the choice has changed."""
+        self._look()
+        self._watch(now)
+        choice, rows = choose(
+            self.choice, self.states(now), lambda name: (self.end(name), self._order[name])
+        )
+        for row in rows:
+            self.rows_taken[row] += 1
+        changed = (choice.curr, choice.bck) != (self.choice.curr, self.choice.bck)
+        if changed:
+            self._progress_us = now
+        self.choice = choice
+        return changed
+
+    def _watch(self, now: int) -> None:
+        """Notice long failures, and replicas that say they have more but send nothing."""
+        if self.healthy:
+            self._failed_since = None
+        elif self._failed_since is None:
+            self._failed_since = now
+        elif now - self._failed_since > self.options.long_failure_us:
+            self._replaying.update(self.monitors)
+        for name in list(self._replaying):
+            state = self.monitors[name].state(self.stream)
+            if state is State.STABLE and self.end(name) <= self.have + 1:
+                self._replaying.discard(name)
+        source = self.log_from
+        if self.end(source) <= self.have or self.have >= self.room:
+            self._progress_us = now
+        elif now - self._progress_us > self.options.stall_us:
+            self._suspects[source] = now + 4 * self.options.stall_us
+            self._progress_us = now
+
+    def _look(self) -> None:
+        """What the replicas say, taken together."""
+        states = {name: m.state(self.stream) for name, m in self.monitors.items()}
+        self.healthy = State.STABLE in states.values()
+        self.failed = not self.healthy and State.STABILIZATION not in states.values()
+        self.missing = not self.healthy and not any(
+            state is State.UP_FAILURE or (state is State.STABILIZATION and self._gives(name))
+            for name, state in states.items()
+        )
+
+    def _gives(self, name: str) -> bool:
+        status = self.monitors[name].status(self.stream)
+        return status is not None and status.overlay
+
+    @property
+    def log_from(self) -> str:
+        """The replica whose log is read: only one sends stable tuples (4.11.2)."""
+        return self.choice.bck or self.choice.curr
+
+    @property
+    def room(self) -> int:
+        """The last bucket there is room for."""
+        return self.released + self.options.input_window
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether the sender of the log has more, but may only send it once it hears from here."""
+        return self.have >= self._confirmed + self.options.send_window // 2 and self.have < min(
+            self.end(self.log_from), self.room
+        )
+
+    def want(self, name: str, acknowledged: int, now: int) -> Want:
+        """What to ask of a replica."""
+        if name == self.log_from:
+            self._confirmed = self.have
+        curr = name == self.choice.curr
+        state = self.monitors[name].state(self.stream)
+        full = self.have >= self.room
+        overlay = curr and (state is not State.STABLE or name in self._replaying or full)
+        return Want(
+            self.stream,
+            name == self.log_from,
+            overlay,
+            self.have,
+            self.tentative,
+            acknowledged,
+            self.room,
+        )

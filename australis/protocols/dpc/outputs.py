@@ -1,0 +1,313 @@
+"""One output of a node: its lanes, its phase, and when a bucket is released.
+
+The stable lane processes buckets that are stable on every input; its log only ever
+holds stable tuples. When a bucket must be released before it is stable, a tentative
+lane forks off, and everything it says lies beyond the end of the log. When the log
+has caught up, the fork is dropped. So there is nothing to roll back: the state from
+before the failure was never touched (checkpoint/redo without checkpoints, thesis
+4.7.1 and 5.5.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from australis.kernel.machine import Effect, SetTimer
+from australis.protocols.dpc.effects import (
+    Checkpoint,
+    Checkpointed,
+    DropLane,
+    ForkLane,
+    LaneRestored,
+    RunStable,
+    RunTentative,
+    StableDone,
+    TentativeDone,
+)
+from australis.protocols.dpc.inputs import Input
+from australis.protocols.dpc.messages import Bucket, StreamStatus
+from australis.protocols.dpc.options import Deadline, DpcOptions, Policy
+from australis.protocols.dpc.states import TRANSITIONS, Phase, State, Turn
+from australis.protocols.dpc.subscribers import Overlay, Subscribers
+
+NEAR_BUCKETS = 2
+"""So close behind its inputs the stable lane is left to finish by itself."""
+
+
+@dataclass(frozen=True)
+class OutputConfig:
+    """What is fixed about an output: who computes it from what, and who reads it."""
+
+    stream: str
+    inputs: tuple[str, ...]
+    consumers: tuple[str, ...]
+    blocking: frozenset[str] = frozenset()
+    """Inputs that lead through a blocking operator, such as a join (thesis 4.1.3)."""
+    hops_ahead: int = 1
+    """How many hops a tuple still has to go from here to the client."""
+
+
+class Output:
+    """One stream that a node produces."""
+
+    subscribers_class = Subscribers
+
+    def __init__(self, config: OutputConfig, inputs: Iterable[Input], options: DpcOptions) -> None:
+        self.config = config
+        self.stream = config.stream
+        self.inputs = tuple(inputs)
+        self.options = options
+        self.phase = Phase.RECOVERING
+        self.turns: list[tuple[Phase, Turn]] = []
+        """The turns of this life, for whoever counts them."""
+        self.subscribers = self.subscribers_class(
+            config.stream, config.consumers, options.send_window
+        )
+        self.upto = self.begins = self.end = self.checkpointed = -1
+        self.busy = False
+        self.state_lost = False
+        self.forked = False
+        self.overlay = Overlay(0, {})
+        self.tentative_upto = -1
+        self.granted = False
+        """Whether it is this node's turn to reconcile, where replicas take turns."""
+        self.alone = False
+        """Whether no replica stays available meanwhile, so that this one must."""
+        self._arrived: dict[int, int] = {}
+        self._batches = 0
+
+    # --- what happened ----------------------------------------------------------------
+
+    def restored(self, lane: LaneRestored) -> None:
+        """Go on from what was on disk."""
+        self.upto = self.checkpointed = lane.upto
+        self.begins, self.end = lane.begins, lane.end
+
+    def begin_life(self, life: int) -> None:
+        """Number the overlays of this life so that none is taken for an earlier one."""
+        self.overlay = Overlay(life << 20, {})
+
+    def stable_done(self, event: StableDone) -> None:
+        """The log has grown; what the overlay said of these buckets no longer counts."""
+        self.busy = False
+        self.upto, self.end = event.upto, event.end
+        for number in [n for n in self.overlay.buckets if n <= self.end]:
+            del self.overlay.buckets[number]
+        for number in [n for n in self._arrived if n <= self.upto]:
+            del self._arrived[number]
+
+    def checkpoint(self) -> list[Effect]:
+        """Make the lane's state durable now and then."""
+        self._batches += 1
+        if self._batches % self.options.checkpoint_batches:
+            return []
+        return [Checkpoint(self.stream)]
+
+    def checkpoint_done(self, event: Checkpointed) -> None:
+        """The lane's state is durable up to a bucket."""
+        self.checkpointed = max(self.checkpointed, event.upto)
+
+    def tentative_done(self, event: TentativeDone) -> None:
+        """The tentative lane has something to say, unless it was overtaken."""
+        if self.forked and event.epoch == self.overlay.epoch and event.bucket > self.end:
+            bucket = Bucket(event.bucket, event.entered_us, event.batch)
+            self.overlay.buckets[event.bucket] = bucket
+            while len(self.overlay.buckets) > self.options.input_window:
+                del self.overlay.buckets[next(iter(self.overlay.buckets))]
+
+    # --- the phase ------------------------------------------------------------------------
+
+    @property
+    def target(self) -> int:
+        """The last bucket that is stable on every input."""
+        return min(i.have for i in self.inputs)
+
+    @property
+    def permitted(self) -> bool:
+        """Whether what was said tentatively may be corrected now."""
+        return self.granted or not self.options.staggered
+
+    @property
+    def wants_to_reconcile(self) -> bool:
+        """Whether stable inputs are here for what was said tentatively."""
+        return (
+            self.forked
+            and self.phase is Phase.UP_FAILURE
+            and self.target > self.upto
+            and not any(i.failed for i in self.inputs)
+        )
+
+    def turn(self) -> list[Effect]:
+        """Change the phase where it is time to."""
+        healthy = all(i.healthy for i in self.inputs)
+        match self.phase:
+            case Phase.RECOVERING:
+                if not self.state_lost and self._caught_up():
+                    self._go(Turn.CAUGHT_UP if healthy else Turn.CAUGHT_UP_FAILING)
+            case Phase.STABLE if not healthy:
+                self._go(Turn.INPUT_FAILED)
+            case Phase.UP_FAILURE:
+                return self._turn_from_failure(healthy)
+            case Phase.STABILIZATION:
+                if any(i.failed for i in self.inputs):
+                    self._go(Turn.FAILED_AGAIN)
+                    return self._drop()
+                if healthy and self.upto >= self.tentative_upto:
+                    self._go(Turn.CORRECTED)
+                    return self._drop()
+        return []
+
+    def _turn_from_failure(self, healthy: bool) -> list[Effect]:
+        if not self.forked:
+            if healthy:
+                self._go(Turn.MASKED)
+            return []
+        if self.upto >= self.tentative_upto:
+            if healthy:
+                self._go(Turn.CORRECTED)
+            return self._drop()
+        if self.wants_to_reconcile and self.permitted:
+            self._go(Turn.RECONCILING)
+        return []
+
+    def _caught_up(self) -> bool:
+        """Whether a node that was down has processed all it can get."""
+        known = all(m.heard or m.failed for i in self.inputs for m in i.monitors.values())
+        return (
+            known
+            and self.upto >= self.target - 1
+            and all(i.missing or i.have >= min(i.head - 1, i.room) for i in self.inputs)
+        )
+
+    def _go(self, turn: Turn) -> None:
+        self.turns.append((self.phase, turn))
+        self.phase = TRANSITIONS[self.phase, turn]
+
+    def _drop(self) -> list[Effect]:
+        epoch = self.overlay.epoch
+        self.forked = False
+        self.overlay = Overlay(epoch, {})
+        self.subscribers.overlay_anew(self.end)
+        return [DropLane(self.stream, epoch)]
+
+    # --- what others are told (appendix A) ----------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The state to advertise (figure A-1)."""
+        if self.phase is Phase.RECOVERING:
+            return State.FAILURE
+        if self.phase is Phase.STABILIZATION:
+            return State.STABILIZATION
+        missing = [i for i in self.inputs if i.missing]
+        blocked = any(i.stream in self.config.blocking for i in missing)
+        if blocked or len(missing) == len(self.inputs):
+            return State.FAILURE
+        return State.STABLE if self.phase is Phase.STABLE else State.UP_FAILURE
+
+    @property
+    def available(self) -> bool:
+        """Whether new tuples are processed while it stabilises."""
+        return not self.options.staggered or self.alone
+
+    def status(self) -> StreamStatus:
+        """What a heartbeat is answered with."""
+        overlay = self.phase is not Phase.RECOVERING and self.available
+        return StreamStatus(self.stream, self.state, self.begins, self.end, overlay)
+
+    # --- the lanes --------------------------------------------------------------------------
+
+    def run_stable(self) -> list[Effect]:
+        """Let the stable lane go on as far as its inputs are stable."""
+        waits = self.forked and self.phase is Phase.UP_FAILURE and not self.permitted
+        full = self.options.max_log is not None and self.end - self.begins >= self.options.max_log
+        if self.busy or waits or full or self.state_lost or self.target <= self.upto:
+            return []
+        self.busy = True
+        upto = min(self.target, self.upto + self.options.batch_buckets)
+        return [RunStable(self.stream, self.upto, upto, self.end)]
+
+    def release(self, now: int) -> list[Effect]:
+        """Release buckets before they are stable, once they can wait no longer."""
+        effects: list[Effect] = []
+        if self.phase is Phase.RECOVERING or self._suspended:
+            return effects
+        while True:
+            number = max(self.tentative_upto, self.upto) + 1 if self.forked else self.upto + 1
+            number = self._first_known(number)
+            due = self._due(number, now)
+            if due is None:
+                return effects
+            if due > now:
+                effects.append(SetTimer(f"release {self.stream}", due))
+                return effects
+            effects += self._release(number)
+
+    def _first_known(self, number: int) -> int:
+        """This bucket, or the next one of which any input has something.
+
+        A node that was down has missed tentative tuples for good; it goes on with what
+        there is (gaps among tentative tuples are legal, 4.11.2).
+        """
+        if number <= self.target or any(i.bucket(number) is not None for i in self.inputs):
+            return number
+        return min((n for i in self.inputs for n in i.known_from(number)), default=number)
+
+    @property
+    def _suspended(self) -> bool:
+        if self.phase is Phase.STABILIZATION:
+            return self.options.stabilization is Policy.SUSPEND or not self.available
+        return self.options.up_failure is Policy.SUSPEND
+
+    def _due(self, number: int, now: int) -> int | None:
+        """When to release a bucket tentatively; None if it is not to be."""
+        there = [i.bucket(number) for i in self.inputs]
+        known = [b for b in there if b is not None]
+        if not known or self._stable_soon(number):
+            return None
+        deadline = self._deadline(number, known, now)
+        if not self.forked:
+            return deadline
+        stabilising = self.phase is Phase.STABILIZATION
+        policy = self.options.stabilization if stabilising else self.options.up_failure
+        ready = all(b is not None or i.missing for b, i in zip(there, self.inputs, strict=True))
+        return now if policy is Policy.PROCESS and ready else deadline
+
+    def _stable_soon(self, number: int) -> bool:
+        """Whether the stable lane will process a bucket by itself before long."""
+        if number > self.target:
+            return False
+        waits = self.forked and self.phase is Phase.UP_FAILURE and not self.permitted
+        return not waits and (not self.forked or number - self.upto <= NEAR_BUCKETS)
+
+    def _deadline(self, number: int, known: list[Bucket], now: int) -> int:
+        options = self.options
+        if options.deadline is Deadline.PER_NODE:
+            return self._arrived.setdefault(number, now) + options.max_delay_us
+        entered = min(b.entered_us for b in known)
+        return entered + options.max_delay_us - self.config.hops_ahead * options.hop_us
+
+    def _release(self, number: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self.phase is Phase.STABLE:
+            self._go(Turn.RELEASED_EARLY)
+        if not self.forked:
+            self.forked = True
+            self.overlay = Overlay(self.overlay.epoch + 1, {})
+            effects.append(ForkLane(self.stream, self.overlay.epoch))
+        self.tentative_upto = number
+        entered = min(b.entered_us for i in self.inputs if (b := i.bucket(number)) is not None)
+        effects.append(RunTentative(self.stream, self.overlay.epoch, number, entered))
+        return effects
+
+    # --- what is sent ---------------------------------------------------------------------
+
+    def send(self) -> list[Effect]:
+        """Everything that consumers are to get now."""
+        effects = self.subscribers.due(self.begins, self.end, settled=not self.forked)
+        if self.forked:
+            effects += self.subscribers.overlay_due(self.overlay)
+        else:
+            effects += self.subscribers.head_due(self.begins, self.end, self.options.input_window)
+        return effects

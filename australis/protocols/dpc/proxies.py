@@ -1,0 +1,208 @@
+"""The two ends: a source proxy and a client proxy (thesis 4.10).
+
+A source proxy logs every tuple durably before anyone sees it, sets boundaries and
+serves all replicas. It never stamps below its last boundary, whatever its clock
+does. A client proxy follows all replicas of its stream and hands the application
+one sequence of stable and tentative tuples, UNDO and REC_DONE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from australis.kernel.machine import Effect, Event, MessageReceived, Send, SetTimer, TimerFired
+from australis.protocols.dpc.effects import BucketClosed, CloseBucket, Deliver, Started
+from australis.protocols.dpc.inputs import Input
+from australis.protocols.dpc.messages import (
+    Bucket,
+    Heartbeat,
+    HeartbeatReply,
+    StableData,
+    StreamStatus,
+    TentativeData,
+)
+from australis.protocols.dpc.monitor import Monitor
+from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.states import State
+from australis.protocols.dpc.subscribers import Subscribers
+
+
+class SourceMachine:
+    """The proxy of one source."""
+
+    def __init__(self, stream: str, consumers: tuple[str, ...], options: DpcOptions) -> None:
+        self.stream = stream
+        self.options = options
+        self.subscribers = Subscribers(stream, consumers, options.send_window)
+        self.life = 0
+        self.begins = self.end = -1
+        self.closing = False
+
+    def handle(self, event: Event, now: int) -> Sequence[Effect]:
+        """Take in what happened; what is to be done about it, in order."""
+        match event:
+            case MessageReceived(sender=sender, message=Heartbeat() as heartbeat):
+                return self._heartbeat(sender, heartbeat)
+            case BucketClosed(upto=upto):
+                self.closing = False
+                self.end = upto
+                return self._send()
+            case TimerFired():
+                return self._close(now)
+            case Started(life=life, lanes=lanes):
+                self.life = life
+                for lane in lanes:
+                    self.begins, self.end = lane.begins, lane.end
+                return self._close(now)
+        return []
+
+    def _close(self, now: int) -> list[Effect]:
+        """Log the buckets that are over; never one that a boundary has passed."""
+        size = self.options.bucket_us
+        over = now // size - 1
+        effects: list[Effect] = [SetTimer("close", (max(over, self.end) + 2) * size)]
+        full = self.options.max_log is not None and self.end - self.begins >= self.options.max_log
+        if over > self.end and not self.closing and not full:
+            self.closing = True
+            effects.append(CloseBucket(self.stream, self.end, over, now))
+        return effects
+
+    def _heartbeat(self, sender: str, heartbeat: Heartbeat) -> list[Effect]:
+        for want in heartbeat.wants:
+            self.subscribers.heard(sender, want, heartbeat.life, heartbeat.number)
+        status = StreamStatus(self.stream, State.STABLE, self.begins, self.end, True)
+        reply = HeartbeatReply(self.life, heartbeat.number, (status,))
+        truncations = self.subscribers.truncation(self.begins, self.end)
+        if truncations:
+            self.begins = min(self.subscribers.acknowledged, self.end)
+        return [Send(sender, reply), *self._send(), *truncations]
+
+    def _send(self) -> list[Effect]:
+        return [
+            *self.subscribers.due(self.begins, self.end, settled=True),
+            *self.subscribers.head_due(self.begins, self.end, self.options.input_window),
+        ]
+
+
+@dataclass(frozen=True)
+class Insertions:
+    """Stable tuples of one bucket."""
+
+    bucket: Bucket
+
+
+@dataclass(frozen=True)
+class Tentatives:
+    """Tentative tuples of one bucket."""
+
+    bucket: Bucket
+
+
+@dataclass(frozen=True)
+class Undo:
+    """Everything after the tuples of this bucket is taken back."""
+
+    upto: int
+
+
+@dataclass(frozen=True)
+class RecDone:
+    """The corrections are complete: what follows is stable, or a new failure."""
+
+
+class ClientMachine:
+    """The proxy of one application that reads one stream."""
+
+    input_class = Input
+
+    def __init__(
+        self, name: str, stream: str, producers: tuple[str, ...], options: DpcOptions
+    ) -> None:
+        self.name = name
+        self.stream = stream
+        self.options = options
+        self.life = 0
+        self.monitors = {p: Monitor(p, [stream], options.misses) for p in producers}
+        self.input = self.input_class(stream, self.monitors, producers[0], options)
+        self._told: dict[int, int] = {}
+        """The tentative buckets the application has, and which overlay said them."""
+        self._correcting = False
+
+    def handle(self, event: Event, now: int) -> Sequence[Effect]:
+        """Take in what happened; what is to be done about it, in order."""
+        match event:
+            case MessageReceived(sender=sender, message=message):
+                match message:
+                    case StableData():
+                        return self._stable(sender, message, now)
+                    case TentativeData():
+                        return self._tentative(sender, message)
+                    case HeartbeatReply():
+                        return self._reply(sender, message, now)
+            case TimerFired():
+                return self._tick(now)
+            case Started(life=life):
+                self.life = life
+                return self._tick(now)
+        return []
+
+    def _tick(self, now: int) -> list[Effect]:
+        effects: list[Effect] = [self._ask(node, now) for node in self.monitors]
+        effects += self._choose(now)
+        effects += self._settle()
+        effects.append(SetTimer("heartbeat", now + self.options.heartbeat_us))
+        return effects
+
+    def _choose(self, now: int) -> list[Effect]:
+        if not self.input.choose(now):
+            return []
+        return [self._ask(node, now) for node in self.monitors]
+
+    def _ask(self, node: str, now: int) -> Send:
+        want = self.input.want(node, self.input.have, now)
+        return Send(node, Heartbeat(self.life, self.monitors[node].next_number(), (want,)))
+
+    def _reply(self, sender: str, reply: HeartbeatReply, now: int) -> list[Effect]:
+        if not self.monitors[sender].replied(reply):
+            return []
+        return self._choose(now) + self._settle()
+
+    def _stable(self, sender: str, data: StableData, now: int) -> list[Effect]:
+        before = self.input.have
+        effects: list[Effect] = []
+        if self.input.take_stable(sender, data, now):
+            if self._told and not self._correcting:
+                effects.append(Deliver(self.stream, Undo(before)))
+                self._correcting = True
+            for number in range(before + 1, self.input.have + 1):
+                effects.append(Deliver(self.stream, Insertions(self.input.stable[number])))
+                self._told.pop(number, None)
+            self.input.forget(self.input.have)
+            if self.input.waits_for_more:
+                effects.append(self._ask(self.input.log_from, now))
+        return effects + self._settle()
+
+    def _settle(self) -> list[Effect]:
+        """Say REC_DONE once nothing tentative is left."""
+        if not self._correcting or self._told:
+            return []
+        self._correcting = False
+        return [Deliver(self.stream, RecDone())]
+
+    def _tentative(self, sender: str, data: TentativeData) -> list[Effect]:
+        number = data.bucket.number
+        known = self._told.get(number)
+        if known == data.epoch or not self.input.take_tentative(sender, data):
+            return []
+        effects: list[Effect] = []
+        if known is not None:
+            # The producer began its overlay anew behind a longer log: so does this one.
+            effects += [Deliver(self.stream, Undo(self.input.have))]
+            effects += [Deliver(self.stream, RecDone())]
+            self._told.clear()
+            self._correcting = False
+        elif number < max(self._told, default=-1):
+            return []  # a switch between replicas; what came later was said already
+        self._told[number] = data.epoch
+        return [*effects, Deliver(self.stream, Tentatives(data.bucket))]

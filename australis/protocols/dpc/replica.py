@@ -1,0 +1,325 @@
+"""A processing node: inputs, outputs and the consistency manager between them.
+
+One `ReplicaMachine` runs the fragments of one node. The consistency manager of the
+thesis (4.3) is what this class does between an event and the effects: it watches the
+upstream replicas, chooses among them, and lets the outputs take their turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from australis.kernel.machine import (
+    Effect,
+    Event,
+    Message,
+    MessageReceived,
+    Send,
+    SetTimer,
+    TimerFired,
+)
+from australis.protocols.dpc.effects import (
+    Checkpointed,
+    InstallSnapshot,
+    ShipSnapshot,
+    SnapshotInstalled,
+    StableDone,
+    Started,
+    TentativeDone,
+    Truncate,
+)
+from australis.protocols.dpc.inputs import Input
+from australis.protocols.dpc.messages import (
+    Heartbeat,
+    HeartbeatReply,
+    ReconcileAnswer,
+    ReconcileDone,
+    ReconcileRequest,
+    Snapshot,
+    SnapshotRequest,
+    StableData,
+    TentativeData,
+)
+from australis.protocols.dpc.monitor import Monitor
+from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.outputs import Output, OutputConfig
+from australis.protocols.dpc.stagger import Stagger
+from australis.protocols.dpc.states import Phase
+
+HEARTBEAT = "heartbeat"
+
+
+@dataclass(frozen=True)
+class ReplicaConfig:
+    """What is fixed about a node: its streams, and the nodes around it."""
+
+    name: str
+    producers: dict[str, tuple[str, ...]]
+    """The replicas that produce each input, the preferred one first."""
+    outputs: tuple[OutputConfig, ...]
+    peers: tuple[str, ...] = ()
+    """The other replicas of its fragments."""
+
+
+class ReplicaMachine:
+    """One node that runs replicas of fragments."""
+
+    input_class = Input
+    output_class = Output
+    stagger_class = Stagger
+    monitor_class = Monitor
+
+    def __init__(self, config: ReplicaConfig, options: DpcOptions, rng: Random) -> None:
+        self.config = config
+        self.options = options
+        self.life = 0
+        self.monitors = self._monitors()
+        self.inputs = {
+            stream: self.input_class(
+                stream, {p: self.monitors[p] for p in producers}, producers[0], options
+            )
+            for stream, producers in config.producers.items()
+        }
+        self.outputs = {
+            o.stream: self.output_class(o, [self.inputs[s] for s in o.inputs], options)
+            for o in config.outputs
+        }
+        self.stagger = self.stagger_class(
+            config.name,
+            config.peers,
+            rng,
+            wait_us=2 * options.heartbeat_us,
+            lease_us=20 * options.max_delay_us,
+        )
+        self._readers = {
+            stream: [o for o in self.outputs.values() if stream in o.config.inputs]
+            for stream in self.inputs
+        }
+        self._next_helper = 0
+        self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
+            MessageReceived: self._received,
+            TimerFired: self._fired,
+            StableDone: self._stable_done,
+            TentativeDone: self._tentative_done,
+            Checkpointed: self._checkpointed,
+            Started: self._started,
+            SnapshotInstalled: self._snapshot_installed,
+        }
+        self._messages: dict[type, Callable[[str, Any, int], list[Effect]]] = {
+            Heartbeat: self._heartbeat,
+            HeartbeatReply: self._reply,
+            StableData: self._stable_data,
+            TentativeData: self._tentative_data,
+            ReconcileRequest: self._reconcile_request,
+            ReconcileAnswer: self._reconcile_answer,
+            ReconcileDone: self._reconcile_done,
+            SnapshotRequest: self._snapshot_request,
+            Snapshot: self._snapshot,
+        }
+
+    def _monitors(self) -> dict[str, Monitor]:
+        """One for each node that is read from."""
+        producers = self.config.producers
+        nodes = dict.fromkeys(node for replicas in producers.values() for node in replicas)
+        return {
+            node: self.monitor_class(
+                node, [s for s, rs in producers.items() if node in rs], self.options.misses
+            )
+            for node in nodes
+        }
+
+    def handle(self, event: Event, now: int) -> Sequence[Effect]:
+        """Take in what happened; what is to be done about it, in order."""
+        return self._handlers[type(event)](event, now)
+
+    def _received(self, event: MessageReceived, now: int) -> list[Effect]:
+        message: Message = event.message
+        return self._messages[type(message)](event.sender, message, now)
+
+    # --- life ---------------------------------------------------------------------------
+
+    def _started(self, event: Started, now: int) -> list[Effect]:
+        self.life = event.life
+        for output in self.outputs.values():
+            output.begin_life(event.life)
+            output.state_lost = output.stream in event.lost
+        for lane in event.lanes:
+            self.outputs[lane.stream].restored(lane)
+        for stream in self.inputs:
+            self._restart_input(stream)
+        return self._tick(now)
+
+    def _restart_input(self, stream: str) -> None:
+        lanes = [o for o in self._readers[stream] if not o.state_lost]
+        if lanes:
+            self.inputs[stream].restart_after(min(o.checkpointed for o in lanes))
+
+    def _fired(self, event: TimerFired, now: int) -> list[Effect]:
+        if event.name == HEARTBEAT:
+            return self._tick(now)
+        return self._advance(self.outputs.values(), now)
+
+    def _tick(self, now: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for node in self.monitors:
+            effects.append(self._ask(node, now))
+        for one in self.inputs.values():
+            if one.choose(now):
+                effects += self._ask_all(one.stream, now)
+        effects += self._ask_for_snapshots()
+        effects += self._advance(self.outputs.values(), now)
+        effects.append(SetTimer(HEARTBEAT, now + self.options.heartbeat_us))
+        return effects
+
+    # --- upstream -------------------------------------------------------------------------
+
+    def _ask(self, node: str, now: int) -> Send:
+        monitor = self.monitors[node]
+        wants = tuple(
+            self.inputs[s].want(node, self._acknowledged(s), now) for s in monitor.streams
+        )
+        return Send(node, Heartbeat(self.life, monitor.next_number(), wants))
+
+    def _ask_all(self, stream: str, now: int) -> list[Effect]:
+        """Tell every replica of an input at once that the choice has changed."""
+        return [self._ask(node, now) for node in self.inputs[stream].monitors]
+
+    def _acknowledged(self, stream: str) -> int:
+        """What a durable checkpoint of every output covers, not what was received."""
+        return min(o.checkpointed for o in self._readers[stream])
+
+    def _reply(self, sender: str, reply: HeartbeatReply, now: int) -> list[Effect]:
+        monitor = self.monitors.get(sender)
+        if monitor is None or not monitor.replied(reply):
+            return []
+        effects: list[Effect] = []
+        for stream in monitor.streams:
+            if self.inputs[stream].choose(now):
+                effects += self._ask_all(stream, now)
+        return effects + self._advance(self.outputs.values(), now)
+
+    def _stable_data(self, sender: str, data: StableData, now: int) -> list[Effect]:
+        one = self.inputs.get(data.stream)
+        if one is None or not one.take_stable(sender, data, now):
+            return []
+        more: list[Effect] = [self._ask(one.log_from, now)] if one.waits_for_more else []
+        return more + self._advance(self._readers[data.stream], now)
+
+    def _tentative_data(self, sender: str, data: TentativeData, now: int) -> list[Effect]:
+        one = self.inputs.get(data.stream)
+        if one is None or not one.take_tentative(sender, data):
+            return []
+        return self._advance(self._readers[data.stream], now)
+
+    # --- lanes -----------------------------------------------------------------------------
+
+    def _advance(self, outputs: Any, now: int) -> list[Effect]:
+        """Let outputs do what they can do now."""
+        effects: list[Effect] = []
+        for output in outputs:
+            effects += output.turn()
+            if self.options.staggered:
+                effects += self._take_turns(now)
+            effects += output.send()
+            effects += output.run_stable()
+            effects += output.release(now)
+        return effects
+
+    def _take_turns(self, now: int) -> list[Effect]:
+        """Ask the replicas for permission while some output needs to reconcile."""
+        effects: list[Effect] = []
+        outputs = self.outputs.values()
+        if any(o.wants_to_reconcile for o in outputs):
+            effects += self.stagger.ask(now)
+        elif not any(o.phase is Phase.STABILIZATION for o in outputs):
+            effects += self.stagger.done()
+        for output in outputs:
+            output.granted, output.alone = self.stagger.active, self.stagger.alone
+            effects += output.turn()
+        return effects
+
+    def _stable_done(self, event: StableDone, now: int) -> list[Effect]:
+        output = self.outputs[event.output]
+        output.stable_done(event)
+        for stream in output.config.inputs:
+            self.inputs[stream].forget(min(o.upto for o in self._readers[stream]))
+        return [*output.checkpoint(), *self._advance([output], now)]
+
+    def _tentative_done(self, event: TentativeDone, now: int) -> list[Effect]:
+        output = self.outputs[event.output]
+        output.tentative_done(event)
+        return output.send()
+
+    def _checkpointed(self, event: Checkpointed, now: int) -> list[Effect]:
+        self.outputs[event.output].checkpoint_done(event)
+        return []
+
+    # --- downstream --------------------------------------------------------------------------
+
+    def _heartbeat(self, sender: str, heartbeat: Heartbeat, now: int) -> list[Effect]:
+        effects: list[Effect] = []
+        statuses = []
+        for want in heartbeat.wants:
+            output = self.outputs.get(want.stream)
+            if output is None:
+                continue
+            output.subscribers.heard(sender, want, heartbeat.life, heartbeat.number)
+            statuses.append(output.status())
+            effects += output.send()
+            effects += self._truncate(output)
+        reply = HeartbeatReply(self.life, heartbeat.number, tuple(statuses))
+        return [Send(sender, reply), *effects]
+
+    def _truncate(self, output: Output) -> list[Effect]:
+        effects = output.subscribers.truncation(output.begins, output.end)
+        for effect in effects:
+            assert isinstance(effect, Truncate)
+            output.begins = effect.upto
+        return effects + (output.run_stable() if effects else [])
+
+    # --- replicas -----------------------------------------------------------------------------
+
+    def _reconcile_request(self, peer: str, request: ReconcileRequest, now: int) -> list[Effect]:
+        needs = any(o.wants_to_reconcile for o in self.outputs.values())
+        return self.stagger.asked(peer, request, needs, now)
+
+    def _reconcile_answer(self, peer: str, answer: ReconcileAnswer, now: int) -> list[Effect]:
+        self.stagger.answered(peer, answer, now)
+        return self._advance(self.outputs.values(), now)
+
+    def _reconcile_done(self, peer: str, done: ReconcileDone, now: int) -> list[Effect]:
+        self.stagger.released(peer)
+        return self._advance(self.outputs.values(), now)
+
+    def _ask_for_snapshots(self) -> list[Effect]:
+        lost = [o.stream for o in self.outputs.values() if o.state_lost]
+        if not lost or not self.config.peers:
+            return []
+        helper = self.config.peers[self._next_helper % len(self.config.peers)]
+        self._next_helper += 1
+        return [Send(helper, SnapshotRequest(stream)) for stream in lost]
+
+    def _snapshot_request(self, peer: str, request: SnapshotRequest, now: int) -> list[Effect]:
+        output = self.outputs.get(request.stream)
+        if output is None or output.state_lost or output.checkpointed < 0:
+            return []
+        return [ShipSnapshot(peer, request.stream)]
+
+    def _snapshot(self, peer: str, snapshot: Snapshot, now: int) -> list[Effect]:
+        output = self.outputs.get(snapshot.stream)
+        if output is None or not output.state_lost:
+            return []
+        s = snapshot
+        return [InstallSnapshot(s.stream, s.upto, s.entered_us, s.state)]
+
+    def _snapshot_installed(self, event: SnapshotInstalled, now: int) -> list[Effect]:
+        output = self.outputs[event.stream]
+        output.state_lost = False
+        output.upto = output.checkpointed = event.upto
+        output.begins = output.end = event.upto
+        for stream in output.config.inputs:
+            self._restart_input(stream)
+        return self._tick(now)

@@ -1,0 +1,91 @@
+"""Replicas that stabilise one after the other (thesis 4.7.3, figure 4-12).
+
+Before a node reconciles it asks one of its replicas, which promises to stay
+available. A node refuses while it reconciles itself, or if it needs to and has the
+lower name. A promise ends when the other is done, or after a lease: a promise to a
+node that died must not block its replica for ever. Where no replica answers there is
+nobody to stay available, and the node goes on alone, without suspending new tuples.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from australis.kernel.machine import Effect, Send
+from australis.protocols.dpc.messages import ReconcileAnswer, ReconcileDone, ReconcileRequest
+
+
+class Stagger:
+    """One node's half of the agreement."""
+
+    def __init__(
+        self, name: str, peers: tuple[str, ...], rng: Random, wait_us: int, lease_us: int
+    ) -> None:
+        self._name = name
+        self._peers = peers
+        self._rng = rng
+        self._wait_us = wait_us
+        self._lease_us = lease_us
+        self._number = 0
+        self._asked: str | None = None
+        self._asked_at = 0
+        self._silent: set[str] = set()
+        self.active = False
+        """Whether this node may reconcile now."""
+        self.alone = False
+        """Whether it does so without a replica that stays available."""
+        self._granted_by: str | None = None
+        self._promised_to: str | None = None
+        self._promised_until = 0
+
+    def ask(self, now: int) -> list[Effect]:
+        """This node needs to reconcile: get permission, sooner or later."""
+        if self.active or (self._promised_to is not None and now < self._promised_until):
+            return []
+        if self._asked is not None:
+            if now - self._asked_at < self._wait_us:
+                return []
+            self._silent.add(self._asked)
+        if self._silent >= set(self._peers):
+            self.active = self.alone = True
+            return []
+        others = [p for p in self._peers if p not in self._silent]
+        self._number += 1
+        self._asked, self._asked_at = self._rng.choice(others), now
+        return [Send(self._asked, ReconcileRequest(self._number))]
+
+    def asked(self, peer: str, request: ReconcileRequest, needs: bool, now: int) -> list[Effect]:
+        """A replica asks: grant, unless this node reconciles or goes first."""
+        goes_first = needs and self._name < peer
+        busy = self._promised_to not in (None, peer) and now < self._promised_until
+        granted = not (self.active or goes_first or busy)
+        if granted:
+            self._promised_to, self._promised_until = peer, now + self._lease_us
+        return [Send(peer, ReconcileAnswer(request.number, granted))]
+
+    def answered(self, peer: str, answer: ReconcileAnswer, now: int) -> None:
+        """A replica has answered; a refusal is asked again after a while."""
+        if peer != self._asked or answer.number != self._number:
+            return
+        self._silent.clear()
+        if answer.granted:
+            self._asked = None
+            self.active, self.alone, self._granted_by = True, False, peer
+        else:
+            self._asked_at = now
+            self._asked = None
+            self._promised_to, self._promised_until = peer, now + self._wait_us
+
+    def done(self) -> list[Effect]:
+        """This node has reconciled."""
+        if not self.active:
+            return []
+        self.active = self.alone = False
+        self._silent.clear()
+        granted_by, self._granted_by = self._granted_by, None
+        return [] if granted_by is None else [Send(granted_by, ReconcileDone(self._number))]
+
+    def released(self, peer: str) -> None:
+        """A replica has reconciled: the promise to it is kept."""
+        if self._promised_to == peer:
+            self._promised_to = None

@@ -1,0 +1,139 @@
+"""The outgoing half of the DataPath: who reads a stream, and what each is to be sent.
+
+For each consumer the producer keeps the last stable bucket it received and whether
+tentative tuples followed it, so that it can replay, correct, or go on (thesis 4.6.1,
+5.1.2). Consumers say so in every heartbeat; what was lost on the way is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from australis.kernel.machine import Effect, Send
+from australis.protocols.dpc.effects import SendHead, SendLog, Truncate
+from australis.protocols.dpc.messages import Bucket, TentativeData, Want
+
+
+@dataclass
+class Subscriber:
+    """One consumer of a stream."""
+
+    life: int = -1
+    number: int = 0
+    log: bool = False
+    overlay: bool = False
+    have: int = -1
+    room: int = -1
+    sent: int = -1
+    """The last stable bucket sent to it,"""
+    sent_before: int = -1
+    """and what that was at its previous heartbeat."""
+    tentative: bool = False
+    """Whether it has tentative tuples beyond its last stable bucket."""
+    overlay_sent: int = -1
+    """The last bucket sent to it tentatively,"""
+    overlay_before: int = -1
+    """and what that was at its previous heartbeat."""
+    correcting: bool = False
+    """Whether corrections have begun and no REC_DONE has followed."""
+    acknowledged: int = -1
+
+
+@dataclass
+class Overlay:
+    """The recent buckets of a tentative lane, in memory only."""
+
+    epoch: int
+    buckets: dict[int, Bucket]
+
+
+class Subscribers:
+    """All consumers of one stream."""
+
+    def __init__(self, stream: str, consumers: Iterable[str], send_window: int) -> None:
+        self.stream = stream
+        self._window = send_window
+        self.all = {name: Subscriber() for name in consumers}
+        """Every consumer that may ever read it holds truncation back, heard of or not."""
+
+    def heard(self, name: str, want: Want, life: int, number: int) -> None:
+        """Take in what a consumer says in a heartbeat; old ones do not count."""
+        one = self.all.get(name)
+        if one is None or (life, number) <= (one.life, one.number):
+            return
+        restarted = life != one.life
+        one.life, one.number = life, number
+        one.have, one.room = want.have, want.room
+        one.acknowledged = max(one.acknowledged, want.acknowledged)
+        lost = one.have < one.sent_before and want.log
+        if restarted or not one.log or lost or one.sent < one.have:
+            one.sent = one.have
+            one.tentative = want.tentative > want.have
+        if restarted or not one.overlay or want.tentative < one.overlay_before:
+            one.overlay_sent = want.tentative
+        one.log, one.overlay = want.log, want.overlay
+        one.sent_before, one.overlay_before = one.sent, one.overlay_sent
+
+    def due(self, begins: int, end: int, *, settled: bool) -> list[Effect]:
+        """What of the log (begins, end] is to be sent now.
+
+        It is `settled` if nothing tentative lies beyond its end.
+        """
+        effects: list[Effect] = []
+        for name, one in self.all.items():
+            if not one.log or one.sent < begins:
+                continue
+            upto = min(end, one.room, one.have + self._window)
+            done = settled and max(upto, one.sent) >= end
+            if upto > one.sent or (done and one.correcting):
+                effects.append(self._send(name, one, max(upto, one.sent), done))
+        return effects
+
+    def _send(self, name: str, one: Subscriber, upto: int, done: bool) -> SendLog:
+        undo = one.tentative
+        correcting = one.correcting or undo
+        effect = SendLog(name, self.stream, one.sent, upto, undo, correcting and done)
+        one.sent = upto
+        one.tentative = False
+        one.correcting = correcting and not done
+        return effect
+
+    def overlay_due(self, overlay: Overlay) -> list[Effect]:
+        """What of the overlay is to be sent now."""
+        effects: list[Effect] = []
+        for name, one in self.all.items():
+            if not one.overlay:
+                continue
+            for number, bucket in overlay.buckets.items():
+                if number > one.overlay_sent and number > one.sent:
+                    effects.append(Send(name, TentativeData(self.stream, overlay.epoch, bucket)))
+                    one.overlay_sent = number
+                    one.tentative = True
+        return effects
+
+    def overlay_anew(self, after: int) -> None:
+        """A new overlay begins behind this bucket: whoever had the old one needs it again."""
+        for one in self.all.values():
+            one.overlay_sent = min(one.overlay_sent, after)
+
+    def head_due(self, begins: int, end: int, recent: int) -> list[Effect]:
+        """The head of the log, as tentative, for those who are still reading older parts."""
+        effects: list[Effect] = []
+        for name, one in self.all.items():
+            if one.overlay and max(one.sent, one.overlay_sent) < end:
+                first = max(one.sent, one.overlay_sent, begins, end - recent) + 1
+                effects += [SendHead(name, self.stream, b) for b in range(first, end + 1)]
+                one.overlay_sent = end
+                one.tentative = True
+        return effects
+
+    @property
+    def acknowledged(self) -> int:
+        """The last bucket that every consumer has made durable."""
+        return min((one.acknowledged for one in self.all.values()), default=-1)
+
+    def truncation(self, begins: int, end: int) -> list[Effect]:
+        """What of the log nobody can ask for any more."""
+        upto = min(self.acknowledged, end)
+        return [Truncate(self.stream, upto)] if upto > begins else []

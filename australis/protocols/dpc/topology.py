@@ -1,0 +1,129 @@
+"""Who reads from whom: the configurations of all nodes of a replicated diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from australis.diagram.fragments import Fragment, Plan, cut
+from australis.diagram.model import Diagram, Join
+from australis.protocols.dpc.outputs import OutputConfig
+from australis.protocols.dpc.replica import ReplicaConfig
+
+
+@dataclass(frozen=True)
+class ClientConfig:
+    """A client proxy: which stream it reads, and who produces that."""
+
+    name: str
+    stream: str
+    producers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A diagram on nodes: one per source, one per replica of a fragment, one per client."""
+
+    diagram: Diagram
+    fragments: tuple[Fragment, ...]
+    sources: dict[str, tuple[str, ...]]
+    """The consumers of each source; its node is called as the source."""
+    replicas: tuple[ReplicaConfig, ...]
+    clients: tuple[ClientConfig, ...]
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """What computes each logged stream."""
+        return {plan.output: plan for f in self.fragments for plan in f.plans}
+
+
+def replicate(diagram: Diagram, replicas: Mapping[str, int], default: int = 2) -> Topology:
+    """Place a diagram: so many replicas of each fragment, and a client for each result."""
+    fragments = cut(diagram)
+    nodes = {
+        f.name: tuple(f"{f.name}/{i + 1}" for i in range(replicas.get(f.name, default)))
+        for f in fragments
+    }
+    home = {plan.output: f.name for f in fragments for plan in f.plans}
+    clients = {stream: f"client of {stream}" for stream in diagram.results}
+    consumers = _consumers(diagram, fragments, nodes, clients)
+    hops = _hops(fragments, set(clients))
+
+    def producers(stream: str, reader: int) -> tuple[str, ...]:
+        """The replicas of a stream, each reader preferring another one."""
+        names = nodes[home[stream]] if stream in home else (stream,)
+        first = reader % len(names)
+        return names[first:] + names[:first]
+
+    configs = [
+        ReplicaConfig(
+            node,
+            {s: producers(s, i) for s in _inputs(f)},
+            tuple(
+                OutputConfig(p.output, p.inputs, consumers[p.output], _blocking(p), hops[p.output])
+                for p in f.plans
+            ),
+            tuple(n for n in nodes[f.name] if n != node),
+        )
+        for f in fragments
+        for i, node in enumerate(nodes[f.name])
+    ]
+    return Topology(
+        diagram,
+        fragments,
+        {s.name: consumers[s.name] for s in diagram.sources},
+        tuple(configs),
+        tuple(ClientConfig(c, s, producers(s, 0)) for s, c in clients.items()),
+    )
+
+
+def _inputs(fragment: Fragment) -> tuple[str, ...]:
+    """What a node reads from other nodes; streams between its own plans included."""
+    return tuple(dict.fromkeys(s for plan in fragment.plans for s in plan.inputs))
+
+
+def _consumers(
+    diagram: Diagram,
+    fragments: tuple[Fragment, ...],
+    nodes: Mapping[str, tuple[str, ...]],
+    clients: Mapping[str, str],
+) -> dict[str, tuple[str, ...]]:
+    readers: dict[str, dict[str, None]] = {s.name: {} for s in diagram.sources}
+    for fragment in fragments:
+        for plan in fragment.plans:
+            readers.setdefault(plan.output, {})
+    for fragment in fragments:
+        for stream in _inputs(fragment):
+            readers[stream].update(dict.fromkeys(nodes[fragment.name]))
+    for stream, client in clients.items():
+        readers[stream][client] = None
+    return {stream: tuple(names) for stream, names in readers.items()}
+
+
+def _hops(fragments: tuple[Fragment, ...], results: set[str]) -> dict[str, int]:
+    """How many hops lie between each output and the furthest client."""
+    plans = [plan for f in fragments for plan in f.plans]
+    hops = {plan.output: 1 for plan in plans}
+    for _ in plans:
+        for plan in plans:
+            for stream in plan.inputs:
+                if stream in hops:
+                    hops[stream] = max(hops[stream], hops[plan.output] + 1)
+    return hops
+
+
+def _blocking(plan: Plan) -> frozenset[str]:
+    """The inputs from which every tuple goes through a join."""
+    blocked: set[str] = set()
+    streams = set(plan.inputs)
+    for stream in streams:
+        reached = {stream}
+        joined = False
+        for operator in plan.operators:
+            if reached & set(operator.inputs):
+                if isinstance(operator, Join):
+                    joined = True
+                reached |= set(operator.outputs)
+        if joined:
+            blocked.add(stream)
+    return frozenset(blocked)

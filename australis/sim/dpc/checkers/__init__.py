@@ -1,0 +1,1 @@
+"""The promises of DPC (DESIGN section 5), one checker each."""

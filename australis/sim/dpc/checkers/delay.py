@@ -1,0 +1,61 @@
+"""New tuples wait at most X more than without failures, at any depth (Delay_new < X)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from australis.protocols.dpc.messages import Bucket
+from australis.protocols.dpc.proxies import Insertions, Tentatives
+from australis.sim.dpc.probes import Checker
+from australis.sim.dpc.truth import Span
+
+
+class BoundedDelay(Checker):
+    """While a path of non-blocking operators works, every bucket arrives in time.
+
+    It counts from the moment the path's source logged the bucket to the first time the
+    client hears of it, stable or tentative. `bound_us` is X plus the simulated time that
+    network and processing take on the way.
+    """
+
+    name = "delay"
+
+    def __init__(
+        self, good: Mapping[str, Mapping[str, list[Span]]], bound_us: int, from_bucket: int
+    ) -> None:
+        self._good = good
+        self._bound = bound_us
+        self._from = from_bucket
+        self._entered: dict[str, dict[int, int]] = {}
+        self._heard: dict[str, int] = dict.fromkeys(good, -1)
+        self.worst = 0
+        self.checked = 0
+
+    def entered(self, source: str, new: Sequence[Bucket], now: int) -> None:
+        times = self._entered.setdefault(source, {})
+        for bucket in new:
+            times.setdefault(bucket.number, now)
+
+    def delivered(self, client: str, what: Any, now: int) -> None:
+        if isinstance(what, Insertions | Tentatives):
+            for number in range(self._heard[client] + 1, what.bucket.number + 1):
+                self._check(client, number, now)
+            self._heard[client] = max(self._heard[client], what.bucket.number)
+
+    def _check(self, client: str, number: int, now: int) -> None:
+        if number < self._from:
+            return
+        for source, spans in self._good[client].items():
+            entered = self._entered.get(source, {}).get(number)
+            if entered is None:
+                continue
+            due = entered + self._bound
+            if any(begin <= entered and due <= end for begin, end in spans):
+                self.checked += 1
+                self.worst = max(self.worst, now - entered)
+                if now > due:
+                    self.fail(
+                        f"{client} heard of bucket {number} {(now - entered) / 1e6:.3f} s after"
+                        f" {source} had logged it; {self._bound / 1e6:.3f} s are allowed"
+                    )

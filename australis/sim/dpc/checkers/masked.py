@@ -1,0 +1,35 @@
+"""A failure shorter than X leaves no tentative tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from australis.protocols.dpc.proxies import Tentatives
+from australis.sim.dpc.probes import Checker
+from australis.sim.dpc.truth import Span
+
+
+class ShortFailuresMasked(Checker):
+    """Tentative tuples need an outage at least as long as the system may wait."""
+
+    name = "masked"
+
+    def __init__(
+        self, outages: Mapping[str, list[Span]], shortest_us: int, settling_us: int
+    ) -> None:
+        self._long = {
+            client: [
+                (begin, end + settling_us + (end - begin) // 2)
+                for begin, end in spans
+                if end - begin >= shortest_us
+            ]
+            for client, spans in outages.items()
+        }
+
+    def delivered(self, client: str, what: Any, now: int) -> None:
+        if isinstance(what, Tentatives) and not any(a <= now <= b for a, b in self._long[client]):
+            self.fail(
+                f"{client} got bucket {what.bucket.number} tentatively at {now / 1e6:.2f} s,"
+                " though no outage was long enough for that"
+            )

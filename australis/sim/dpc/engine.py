@@ -1,0 +1,90 @@
+"""The engine of a simulated lane: steps that replicas share are computed once.
+
+A step is a pure function of a state and the input batches of one bucket, all of them
+immutable. Replicas that do the same work hand over the very same objects, so looking
+at identities is enough; whoever got other inputs, or came another way, computes its
+own. A `DigestEngine` stands for the worst kind of deterministic operator: whatever it
+puts out depends on every tuple it ever saw, so that no mistake can hide.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Protocol
+
+Inputs = tuple[Any, ...]
+"""What each input has in one bucket: a batch, or None."""
+
+
+class Engine(Protocol):
+    """What computes one stream, bucket by bucket."""
+
+    @property
+    def initial(self) -> Any:
+        """The state before any bucket."""
+        ...
+
+    def step(self, state: Any, inputs: Inputs, number: int) -> tuple[Any, Any]:
+        """The state after a bucket, and the output's bucket of that number (None if empty)."""
+        ...
+
+
+@dataclass(frozen=True, eq=True)
+class Digest:
+    """A batch that is nothing but its content's hash."""
+
+    value: bytes
+    num_rows: int = 1
+
+
+class DigestEngine:
+    """Puts out a hash of all it ever saw, in order."""
+
+    initial = Digest(b"")
+
+    def step(self, state: Digest, inputs: Inputs, number: int) -> tuple[Digest, Digest | None]:
+        """Mix a bucket's tuples into the state."""
+        there = [(i, batch) for i, batch in enumerate(inputs) if batch is not None]
+        if not there:
+            return state, None
+        mixed = blake2b(state.value, digest_size=16)
+        for i, batch in there:
+            mixed.update(b"%d %d " % (i, number))
+            mixed.update(batch.value)
+        new = Digest(mixed.digest(), sum(batch.num_rows for _, batch in there))
+        return new, new
+
+
+class SharedEngine:
+    """An engine that remembers its recent steps."""
+
+    def __init__(self, engine: Engine, remember: int = 512) -> None:
+        self._engine = engine
+        self._remember = remember
+        self._steps: OrderedDict[Any, tuple[Any, Inputs, Any, Any]] = OrderedDict()
+        self.computed = 0
+        self.initial = engine.initial
+
+    def step(self, state: Any, inputs: Inputs, number: int) -> tuple[Any, Any]:
+        """One step, computed or remembered."""
+        key = (id(state), number, *map(id, inputs))
+        found = self._steps.get(key)
+        if found is not None:
+            return found[2], found[3]
+        self.computed += 1
+        after, batch = self._engine.step(state, inputs, number)
+        # The state and the batches are kept with the step, so that no id is used again.
+        self._steps[key] = (state, inputs, after, batch)
+        if len(self._steps) > self._remember:
+            self._steps.popitem(last=False)
+        return after, batch
+
+    def run(self, state: Any, buckets: Sequence[tuple[int, Inputs]]) -> tuple[Any, dict[int, Any]]:
+        """Several buckets, one after the other."""
+        made: dict[int, Any] = {}
+        for number, inputs in buckets:
+            state, made[number] = self.step(state, inputs, number)
+        return state, made

@@ -1,0 +1,179 @@
+"""What was really up and when, seen from outside: the yardstick for delay and inconsistency.
+
+From the schedule of faults follows when each node and link worked. A *tree* (thesis
+4.11) picks one replica of every fragment upstream of a client: while all of it works
+stable results could reach the client. A *path* leads from one source to the client
+through operators that do not block: while it works at least tentative results could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise, product
+
+from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.outputs import OutputConfig
+from australis.protocols.dpc.topology import ClientConfig, Topology
+from australis.sim.dpc.faults import Fault, Kind
+
+Span = tuple[int, int]
+"""A stretch of time."""
+
+_OF_LINKS = (Kind.CUT, Kind.CUT_ONE_WAY, Kind.LOSSY)
+_RECOVERS = (Kind.CRASH, Kind.WIPE, Kind.PAUSE, Kind.SLOW)
+
+
+class Truth:
+    """When what worked, for one topology and one schedule."""
+
+    def __init__(
+        self, topology: Topology, faults: Iterable[Fault], options: DpcOptions, end_us: int
+    ) -> None:
+        self._topology = topology
+        self._faults = tuple(faults)
+        self._options = options
+        self._end = end_us
+        self._outputs: dict[str, list[tuple[str, OutputConfig]]] = {}
+        for replica in topology.replicas:
+            for output in replica.outputs:
+                self._outputs.setdefault(output.stream, []).append((replica.name, output))
+
+    @property
+    def switch_us(self) -> int:
+        """How long it takes at most to notice a failure, switch and replay a little."""
+        return self._options.heartbeat_us * (self._options.misses + 2) + 1_500_000
+
+    # --- trees ---------------------------------------------------------------------------
+
+    def outages(self, client: ClientConfig) -> list[Span]:
+        """When no tree worked long enough to bring stable results to a client."""
+        good: list[Span] = []
+        for nodes in self._trees(client):
+            bad = merge(self._bad(set(nodes), self._links(nodes), self._recovery_us))
+            good += [(a, b) for a, b in gaps(bad, self._end) if b - a >= self.switch_us]
+        return list(gaps(merge(good), self._end))
+
+    def _trees(self, client: ClientConfig) -> Iterator[tuple[str, ...]]:
+        fragments: dict[tuple[str, ...], None] = {}
+        sources: dict[str, None] = {}
+        todo = [client.stream]
+        seen: set[str] = set()
+        while todo:
+            stream = todo.pop()
+            if stream in seen:
+                continue
+            seen.add(stream)
+            if stream not in self._outputs:
+                sources[stream] = None
+                continue
+            fragments[tuple(sorted(name for name, _ in self._outputs[stream]))] = None
+            todo += self._outputs[stream][0][1].inputs
+        for replicas in product(*fragments):
+            yield (client.name, *sources, *replicas)
+
+    def _links(self, nodes: Iterable[str]) -> set[frozenset[str]]:
+        """The links between some nodes that carry a stream."""
+        chosen = set(nodes)
+        links: set[frozenset[str]] = set()
+        for source, consumers in self._topology.sources.items():
+            links |= {frozenset((source, c)) for c in consumers}
+        for producers in self._outputs.values():
+            for name, output in producers:
+                links |= {frozenset((name, c)) for c in output.consumers}
+        return {link for link in links if link <= chosen}
+
+    # --- paths ----------------------------------------------------------------------------
+
+    def good_paths(self, client: ClientConfig) -> dict[str, list[Span]]:
+        """For each source the stretches during which some path from it worked throughout."""
+        found: dict[str, list[Span]] = {}
+        for path in self._paths(client.stream, (client.name,)):
+            nodes = set(path)
+            if self._options.staggered:
+                nodes |= {p for r in self._topology.replicas if r.name in nodes for p in r.peers}
+            links = {frozenset(pair) for pair in pairwise(path)}
+            bad = merge(self._bad(nodes, links, self._settling_us))
+            found.setdefault(path[0], []).extend(gaps(bad, self._end))
+        return {source: _longest(spans) for source, spans in found.items()}
+
+    def _paths(self, stream: str, behind: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if stream not in self._outputs:
+            yield (stream, *behind)
+            return
+        for name, output in self._outputs[stream]:
+            for upstream in output.inputs:
+                if upstream not in output.blocking:
+                    yield from self._paths(upstream, (name, *behind))
+
+    # --- faults ------------------------------------------------------------------------------
+
+    def _bad(self, nodes: set[str], links: set[frozenset[str]], after: object) -> Iterator[Span]:
+        assert callable(after)
+        for fault in self._faults:
+            pair = frozenset((fault.node, fault.other))
+            touched = pair in links if fault.kind in _OF_LINKS else fault.node in nodes
+            if touched:
+                yield fault.at_us, self._mended(fault) + after(fault)
+
+    def _mended(self, fault: Fault) -> int:
+        """When a fault is over; a node without its disk needs a replica to help it."""
+        if fault.kind is not Kind.WIPE:
+            return fault.until_us
+        peers = next(r.peers for r in self._topology.replicas if r.name == fault.node)
+        return min(self._reachable(peer, fault.node, fault.until_us) for peer in peers)
+
+    def _reachable(self, peer: str, node: str, at: int) -> int:
+        """The first moment from which one node can help another."""
+        for fault in sorted(self._faults, key=lambda f: f.at_us):
+            pair = {fault.node, fault.other}
+            between = pair == {peer, node} if fault.kind in _OF_LINKS else fault.node == peer
+            if between and fault.at_us <= at < fault.until_us + self._recovery_us(fault):
+                at = fault.until_us + self._recovery_us(fault)
+        return at
+
+    def _recovery_us(self, fault: Fault) -> int:
+        """How long after a fault its node still has to catch up."""
+        return fault.lasts_us // 3 + 3_000_000 if fault.kind in _RECOVERS else 0
+
+    def _settling_us(self, fault: Fault) -> int:
+        """The same, and until its neighbours have found it again."""
+        return self._recovery_us(fault) + self.switch_us
+
+
+def merge(spans: Iterable[Span]) -> list[Span]:
+    """Spans put in order, those that touch joined.
+
+    >>> merge([(5, 7), (1, 3), (2, 4)])
+    [(1, 4), (5, 7)]
+    """
+    merged: list[Span] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def gaps(spans: Iterable[Span], end: int) -> Iterator[Span]:
+    """What lies between merged spans, from zero to the end.
+
+    >>> list(gaps([(1, 4), (5, 7)], 9))
+    [(0, 1), (4, 5), (7, 9)]
+    """
+    at = 0
+    for begin, until in spans:
+        if begin > at:
+            yield at, begin
+        at = max(at, until)
+    if at < end:
+        yield at, end
+
+
+def _longest(spans: list[Span]) -> list[Span]:
+    """The spans that no other one contains."""
+    kept: list[Span] = []
+    for begin, end in sorted(set(spans), key=lambda s: (s[0], -s[1])):
+        if not kept or end > kept[-1][1]:
+            kept.append((begin, end))
+    return kept

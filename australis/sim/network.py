@@ -1,0 +1,71 @@
+"""The simulated network: latency, loss, duplication, delay and cuts, link by link.
+
+A link leads one way. Messages on one link keep their order unless the link is
+told otherwise; across links there is no order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass
+class Link:
+    """One direction between two nodes."""
+
+    latency_us: int = 1_000
+    jitter_us: int = 500
+    loss: float = 0.0
+    duplicate: float = 0.0
+    extra_us: int = 0
+    """A delay on top, while the link is slow."""
+    cuts: int = 0
+    """How many faults hold it cut; it works when there are none."""
+    in_order: bool = True
+    free_at: int = 0
+
+
+class Network:
+    """All links; those nobody has touched have the default's latency and lose nothing."""
+
+    def __init__(self, rng: Random, default: Link | None = None) -> None:
+        self._rng = rng
+        self._default = default or Link()
+        self._links: dict[tuple[str, str], Link] = {}
+        self.lost = 0
+
+    def link(self, sender: str, to: str) -> Link:
+        """The link from one node to another."""
+        found = self._links.get((sender, to))
+        if found is None:
+            d = self._default
+            found = Link(d.latency_us, d.jitter_us, d.loss, d.duplicate, in_order=d.in_order)
+            self._links[(sender, to)] = found
+        return found
+
+    def cut(self, sender: str, to: str) -> None:
+        """Let nothing through from one node to another."""
+        self.link(sender, to).cuts += 1
+
+    def mend(self, sender: str, to: str) -> None:
+        """Take back one cut."""
+        self.link(sender, to).cuts -= 1
+
+    def deliveries(self, sender: str, to: str, now: int) -> list[int]:
+        """When a message that is sent now arrives: once, more than once, or never."""
+        link = self.link(sender, to)
+        if link.cuts:
+            self.lost += 1
+            return []
+        random = self._rng.random
+        if link.loss and random() < link.loss:
+            self.lost += 1
+            return []
+        arrives = now + link.latency_us + link.extra_us + int(link.jitter_us * random())
+        if link.in_order:
+            arrives = max(arrives, link.free_at)
+            link.free_at = arrives
+        if link.duplicate and random() < link.duplicate:
+            return [arrives, arrives + link.latency_us]
+        return [arrives]

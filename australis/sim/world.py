@@ -1,0 +1,193 @@
+"""A deterministic world: simulated time, an event heap, nodes and the network between them.
+
+Whatever happens at the same moment happens in the order in which it was planned,
+so a run depends on nothing but its seed. The world knows no protocol: it drives
+machines (`kernel.machine`) and carries out the effects every machine may ask for;
+a `Host` adds what else its machine needs (disks, engines).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+from australis.kernel.machine import (
+    Effect,
+    Event,
+    Machine,
+    Message,
+    MessageReceived,
+    Send,
+    SetTimer,
+    TimerFired,
+    describe,
+)
+from australis.kernel.trace import NO_CAUSE, Trace
+from australis.sim.network import Network
+
+
+class World:
+    """Simulated time and everything that is going to happen."""
+
+    def __init__(self, network: Network, trace: Trace | None = None) -> None:
+        self.now = 0
+        self.network = network
+        self.trace = trace
+        self.cause = NO_CAUSE
+        self.hosts: dict[str, Host] = {}
+        self.delivered = 0
+        self._heap: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._planned = 0
+
+    def at(self, when: int, call: Callable[..., None], *args: Any) -> None:
+        """Plan a call; the one that is under way is its cause."""
+        self._planned += 1
+        heapq.heappush(self._heap, (when, self._planned, self.cause, call, args))
+
+    def run(self, until: int) -> None:
+        """Let everything happen that is planned up to this moment."""
+        heap, pop = self._heap, heapq.heappop
+        while heap and heap[0][0] <= until:
+            self.now, _, self.cause, call, args = pop(heap)
+            call(*args)
+        self.now = until
+
+    def send(self, sender: str, to: str, message: Message) -> None:
+        """Give a message to the network, which decides when it arrives, and how often."""
+        for when in self.network.deliveries(sender, to, self.now):
+            self.at(when, self.deliver, sender, to, message)
+
+    def deliver(self, sender: str, to: str, message: Message) -> None:
+        """A message reaches its node, if that is still there."""
+        host = self.hosts.get(to)
+        if host is not None:
+            self.delivered += 1
+            host.take(MessageReceived(sender, message))
+
+    def note(self, node: str, thing: Any) -> None:
+        """Write an entry into the trace; what follows has it as its cause."""
+        if self.trace is not None:
+            text = thing if isinstance(thing, str) else describe(thing)
+            self.cause = self.trace.add(self.cause, self.now, node, text)
+
+
+class Clock:
+    """A node's own clock: it is off by `offset_us` and runs fast or slow by `drift`."""
+
+    def __init__(self, offset_us: int = 0, drift: float = 0.0) -> None:
+        self._offset_us = offset_us
+        self._rate = 1.0 + drift
+        self._plain = drift == 0.0
+
+    def local(self, world_us: int) -> int:
+        """What the clock shows at this moment."""
+        if self._plain:
+            return world_us + self._offset_us
+        return int(world_us * self._rate) + self._offset_us
+
+    def world(self, local_us: int) -> int:
+        """The first moment at which the clock shows this."""
+        moment = local_us - self._offset_us
+        if self._plain:
+            return moment
+        moment = int(moment / self._rate)
+        while self.local(moment) < local_us:
+            moment += 1
+        return moment
+
+
+class Host:
+    """A node's place in the world: its machine while it runs, its clock and its timers."""
+
+    def __init__(self, world: World, name: str, clock: Clock | None = None) -> None:
+        self.world = world
+        self.name = name
+        self.clock = clock or Clock()
+        self.machine: Machine | None = None
+        self.life = 0
+        """How often it was started: what an earlier life had planned no longer counts."""
+        self.paused = False
+        self._waiting: list[Event] = []
+        self._timers: dict[str, int] = {}
+        self._performers: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            SetTimer: self._set_timer,
+        }
+        world.hosts[name] = self
+
+    # --- life --------------------------------------------------------------------
+
+    def start(self, machine: Machine, event: Event) -> None:
+        """Begin a life with this machine and its first event."""
+        self.life += 1
+        self.machine = machine
+        self.take(event)
+
+    def crash(self) -> None:
+        """End this life: the machine and everything it had under way are gone."""
+        self.machine = None
+        self.paused = False
+        self.life += 1
+        self._waiting.clear()
+        self._timers.clear()
+
+    def pause(self) -> None:
+        """Stand still; what happens meanwhile waits."""
+        self.paused = self.machine is not None
+
+    def resume(self) -> None:
+        """Go on, beginning with what has been waiting."""
+        self.paused = False
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            self.take(event)
+
+    # --- events and effects ----------------------------------------------------------
+
+    def take(self, event: Event) -> None:
+        """Hand an event to the machine and carry out what it says."""
+        if self.machine is None:
+            return
+        if self.paused:
+            self._waiting.append(event)
+            return
+        world = self.world
+        if world.trace is None:
+            for effect in self.machine.handle(event, self.clock.local(world.now)):
+                self._performers[type(effect)](effect)
+            return
+        world.note(self.name, event)
+        cause = world.cause
+        for effect in self.machine.handle(event, self.clock.local(world.now)):
+            world.cause = cause
+            world.note(self.name, effect)
+            self._performers[type(effect)](effect)
+        world.cause = cause
+
+    def perform(self, effect: Effect) -> None:
+        """Carry out one effect."""
+        self._performers[type(effect)](effect)
+
+    def later(self, delay_us: int, call: Callable[..., None], *args: Any) -> None:
+        """Plan a call that dies with this life."""
+        self.world.at(self.world.now + delay_us, self._in_life, self.life, call, args)
+
+    def _in_life(self, life: int, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if life == self.life:
+            call(*args)
+
+    def _send(self, effect: Send) -> None:
+        self.world.send(self.name, effect.to, effect.message)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        if self._timers.get(effect.name) == effect.at:
+            return
+        self._timers[effect.name] = effect.at
+        due = max(self.world.now, self.clock.world(effect.at))
+        self.world.at(due, self._fire, self.life, effect.name, effect.at)
+
+    def _fire(self, life: int, name: str, at: int) -> None:
+        if life == self.life and self._timers.get(name) == at:
+            del self._timers[name]
+            self.take(TimerFired(name))

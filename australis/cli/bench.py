@@ -21,7 +21,7 @@ def bench() -> None:
     "--rows", type=COUNT, default=4_000_000, show_default=True, help="Rows of the throughput part."
 )
 @click.option(
-    "--rounds", type=COUNT, default=3, show_default=True, help="Rounds of each side, alternating."
+    "--rounds", type=COUNT, default=5, show_default=True, help="Rounds of each side, alternating."
 )
 @click.option(
     "--seconds", type=COUNT, default=45, show_default=True, help="Length of the delay part."

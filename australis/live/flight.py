@@ -1,4 +1,4 @@
-"""The DataPath over Arrow Flight: one server per node, and the port that lanes use.
+"""The DataPath over Arrow Flight: one server per node, for the ports of `live.flight_port`.
 
 `DoGet` streams merged buckets, `DoPut` stages a task's rows, `DoAction` carries
 the small questions, as msgpack. No pickle crosses the wire. Only who knows the
@@ -7,10 +7,9 @@ secret of the run is answered; the connection itself is not encrypted.
 
 from __future__ import annotations
 
-import functools
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,18 +18,7 @@ import pyarrow.flight as fl
 
 from australis.kernel.errors import Stopped
 from australis.live.datapath import DataPath
-
-FACTORY = "australis.live.flight:port"
-"""What Spark's processes are told to connect with."""
-
-
-class Ask(msgspec.Struct, frozen=True, array_like=True):
-    """A question or a ticket: the run's secret, the lane and its numbers."""
-
-    secret: str
-    lane: str
-    numbers: tuple[int, ...] = ()
-    names: tuple[str, ...] = ()
+from australis.live.flight_port import Ask
 
 
 class DataPathServer(fl.FlightServerBase):
@@ -111,61 +99,3 @@ class DataPathServer(fl.FlightServerBase):
         except Stopped as stopped:
             self._on_stop(stopped)
             raise fl.FlightServerError(str(stopped)) from None
-
-
-class FlightPort:
-    """A lane's way to a DataPath that may be on another machine."""
-
-    def __init__(self, address: str) -> None:
-        location, _, self._secret = address.partition("#")
-        self._client = fl.connect(location)
-
-    def _ask(self, kind: str, ask: Ask) -> Any:
-        action = fl.Action(kind, msgspec.msgpack.encode(ask))
-        (result,) = self._client.do_action(action)
-        return msgspec.msgpack.decode(result.body.to_pybytes())
-
-    def latest(self, lane: str, after: int, reader: str) -> int:
-        return int(self._ask("latest", Ask(self._secret, lane, (after,), (reader,))))
-
-    def rows(self, lane: str, after: int, upto: int) -> int:
-        return int(self._ask("rows", Ask(self._secret, lane, (after, upto))))
-
-    def read(
-        self, lane: str, after: int, upto: int, part: int, parts: int
-    ) -> Iterator[pa.RecordBatch]:
-        ticket = fl.Ticket(
-            msgspec.msgpack.encode(Ask(self._secret, lane, (after, upto, part, parts)))
-        )
-        return (chunk.data for chunk in self._client.do_get(ticket))
-
-    def processed(self, lane: str, upto: int) -> None:
-        self._ask("processed", Ask(self._secret, lane, (upto,)))
-
-    def stage(self, lane: str, batches: Iterator[pa.RecordBatch]) -> str | None:
-        first = next((batch for batch in batches if batch.num_rows), None)
-        if first is None:
-            return None
-        descriptor = fl.FlightDescriptor.for_command(
-            msgspec.msgpack.encode(Ask(self._secret, lane))
-        )
-        writer, answer = self._client.do_put(descriptor, first.schema)
-        with writer:
-            writer.write_batch(first)
-            for batch in batches:
-                writer.write_batch(batch)
-            writer.done_writing()
-            name: bytes = answer.read().to_pybytes()
-        return name.decode()
-
-    def commit(self, lane: str, batch_id: int, staged: Sequence[str]) -> None:
-        self._ask("commit", Ask(self._secret, lane, (batch_id,), tuple(staged)))
-
-    def abort(self, lane: str, batch_id: int, staged: Sequence[str]) -> None:
-        self._ask("abort", Ask(self._secret, lane, (batch_id,), tuple(staged)))
-
-
-@functools.lru_cache(maxsize=16)
-def port(address: str) -> FlightPort:
-    """The port for this address; Spark's processes live long and connect once."""
-    return FlightPort(address)

@@ -27,7 +27,8 @@ from australis.diagram.model import Diagram, Spark
 from australis.kernel.errors import UserError
 from australis.live.datapath import ROWS_PER_BATCH, DataPath, SharedLog
 from australis.live.files import DirectoryLock, FileDisk
-from australis.live.flight import FACTORY, DataPathServer
+from australis.live.flight import DataPathServer
+from australis.live.flight_port import FACTORY
 from australis.live.follow import SinkFollower
 from australis.live.proxy import SourceProxy
 from australis.live.sinks import check_options as check_sink

@@ -13,7 +13,9 @@ import os
 
 import numpy  # noqa: F401
 import pandas  # noqa: F401
-import pyarrow  # noqa: F401
+import pyarrow.pandas_compat  # noqa: F401
+import pyspark.sql.worker.plan_data_source_read
+import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import australis.spark.output

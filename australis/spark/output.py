@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from australis.spark.port import LanePort, connect, private_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # Spark's planning processes need none of its 25 MB
 
 
 @dataclass

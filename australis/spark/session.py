@@ -40,6 +40,8 @@ TUNING = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.pollingDelay": "10ms",
     "spark.python.daemon.module": "australis.spark.daemon",
+    # Over TCP the last bytes to a Python worker wait 40 ms for an acknowledgement of the first.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",

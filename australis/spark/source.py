@@ -5,14 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from australis.spark.port import LanePort, connect, private_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # Spark's planning processes need none of its 25 MB
 
 BEFORE_ALL = -1
 ROWS_WORTH_A_TASK = 20_000

@@ -11,7 +11,8 @@ import pytest
 
 from australis.kernel.errors import Stopped
 from australis.live.datapath import DataPath, SharedLog
-from australis.live.flight import Ask, DataPathServer, FlightPort
+from australis.live.flight import DataPathServer
+from australis.live.flight_port import Ask, FlightPort
 from australis.sim.disk import SimDisk
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
 from australis.streams.schema import TIMESTAMP, parse_schema

@@ -1,8 +1,8 @@
 """The DataPath: the logs of all streams, and what the lanes ask of them.
 
 It holds a stable log for each logged stream and, for each lane, the pure halves
-of SUnion and SOutput. It only moves data: which bucket may be read and which
-rows may be appended is decided in `streams`.
+of SUnion and SOutput and what releases its micro-batches. It only moves data: which
+buckets may be read and which rows may be appended is decided in `streams`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from australis.kernel.errors import Stopped
 from australis.spark.checkpoint import batch_offsets
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
 from australis.streams.log import Record, StableLog
+from australis.streams.release import BEFORE_ALL, Batch, Release, bucket_at, share
 from australis.streams.schema import Schema
 from australis.streams.soutput import OutputState, SOutput
 from australis.streams.sunion import MergedSchema, SUnion
@@ -74,20 +74,19 @@ class LaneData:
     inputs: tuple[SharedLog, ...]
     output: SOutput
     log: SharedLog
+    release: Release
     checkpoint: Path
-    emits_on_watermark: bool
-    rows_per_batch: int = ROWS_PER_BATCH
     staged: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
-    planned: tuple[int, int] = (-2, -2)
-    """The next micro-batch covers the buckets (after, upto]; `asked` are the readers told so."""
-    asked: set[str] = field(default_factory=set)
-    at_end: bool = False
-    processed: int = -1
+    processed: int = BEFORE_ALL
     """Buckets up to this one will not be asked for again."""
     has_read: bool = False
     has_written: bool = False
     """Whether its query has asked for rows, and committed some, since it was started."""
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def rows_between(self, after: int, upto: int) -> int:
+        """How many tuples the buckets (after, upto] of its inputs hold."""
+        return sum(log.rows_between(after, upto) for log in self.inputs)
 
     @property
     def committed_to(self) -> int:
@@ -137,9 +136,13 @@ class DataPath:
             logs,
             output_half,
             log,
+            Release(
+                name,
+                self.buckets,
+                rows_per_batch=rows_per_batch,
+                emits_on_watermark=emits_on_watermark,
+            ),
             checkpoint,
-            emits_on_watermark,
-            rows_per_batch,
             processed=output_half.state.after,
         )
         return schema
@@ -147,33 +150,15 @@ class DataPath:
     # --- the reading end -------------------------------------------------------
 
     def latest(self, name: str, after: int, reader: str) -> int:
-        """The last bucket the lane may process next, the same for all readers of a batch.
-
-        Spark reads a stream that is used twice in a query twice, and asks each reader in
-        turn. Boundaries may move in between; the readers must not.
-        """
+        """The last bucket the lane may process next, the same for all readers of a batch."""
         lane = self.lanes[name]
         with lane.lock:
-            if after != lane.planned[0] or reader in lane.asked:
-                lane.planned = (after, self._latest(lane, after))
-                lane.asked.clear()
-            lane.asked.add(reader)
-            return lane.planned[1]
-
-    def _latest(self, lane: LaneData, after: int) -> int:
-        stable = lane.union.stable_bucket([log.boundary_us for log in lane.inputs])
-        last = self.buckets.last
-        if after >= last:
-            # What was held for the last boundary needs one more, empty micro-batch. Spark runs
-            # one by itself where windows can close; elsewhere it asks again.
-            waits = lane.emits_on_watermark and lane.at_end and not lane.ended
-            lane.at_end = True
-            return last + 1 if waits else after
-        return max(after, self._bucket_at(lane, after, stable, lane.rows_per_batch))
+            stable = lane.union.stable_bucket([log.boundary_us for log in lane.inputs])
+            return lane.release.latest(after, reader, stable, lane.rows_between, lane.ended)
 
     def rows(self, name: str, after: int, upto: int) -> int:
         """How many tuples the buckets (after, upto] of the lane's inputs hold."""
-        return sum(log.rows_between(after, upto) for log in self.lanes[name].inputs)
+        return self.lanes[name].rows_between(after, upto)
 
     def read(
         self, name: str, after: int, upto: int, part: int, parts: int
@@ -181,37 +166,20 @@ class DataPath:
         """One part of the merged buckets, read as it is sent; a boundary row ends the last."""
         lane = self.lanes[name]
         lane.has_read = True
-        total = self.rows(name, after, upto)
-        lo, hi = (
-            upto if i == parts else self._bucket_at(lane, after, upto, total * i // parts)
-            for i in (part, part + 1)
-        )
+        low, high = share(after, upto, part, parts, lane.rows_between)
         boundary = upto if part == parts - 1 else None
-        return lane.union.schema.arrow, self._merged(lane, lo if part else after, hi, boundary)
+        return lane.union.schema.arrow, self._merged(lane, low, high, boundary)
 
     def _merged(
         self, lane: LaneData, after: int, upto: int, boundary: int | None
     ) -> Iterator[pa.RecordBatch]:
         while after < upto:
-            end = self._bucket_at(lane, after, upto, CHUNK_ROWS)
+            end = bucket_at(after, upto, CHUNK_ROWS, lane.rows_between)
             inputs = [[batch for _, batch in log.read(after, end)] for log in lane.inputs]
             yield from lane.union.merge(inputs).combine_chunks().to_batches()
             after = end
         if boundary is not None:
             yield lane.union.boundary(self.buckets.end(boundary))
-
-    def _bucket_at(self, lane: LaneData, after: int, upto: int, rows: int) -> int:
-        """The last bucket up to which there are at most so many rows, but one at least."""
-        if self.rows(lane.name, after, upto) <= rows:
-            return upto
-        low, high = after + 1, upto
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.rows(lane.name, after, middle) <= rows:
-                low = middle
-            else:
-                high = middle - 1
-        return low
 
     def processed(self, name: str, upto: int) -> None:
         """The lane's checkpoint covers the buckets up to this one."""
@@ -240,7 +208,7 @@ class DataPath:
         lane.has_written = True
         with lane.lock:
             rows = [batch for one in staged for batch in lane.staged[one]]
-            batch = self._batch(lane, batch_id)
+            batch = _batch(lane, batch_id)
             step = lane.output.commit(batch_id, rows, batch.frontier_us, (batch.after, batch.upto))
             # Tasks that were tried twice have staged twice; only what was named counts.
             lane.staged.clear()
@@ -249,29 +217,12 @@ class DataPath:
             lane.log.append(step.buckets, step.state.frontier_us, _memo(step.state))
         self.appended(name)
 
-    def _batch(self, lane: LaneData, batch_id: int) -> _Batch:
-        """What Spark's checkpoint says of a micro-batch; `Stopped` if its watermark is wrong."""
-        now = batch_offsets(lane.checkpoint, batch_id)
-        after, due = -1, 0
-        if batch_id > 0:
-            after = batch_offsets(lane.checkpoint, batch_id - 1).upto
-            due = self.buckets.end(after)
-        if now.watermark_us != due:
-            raise Stopped(
-                f"the lane of '{lane.name}' has a watermark of {now.watermark_us} in batch"
-                f" {batch_id}, though the batch before ended at {due}"
-            )
-        frontier = due if lane.emits_on_watermark else self.buckets.end(now.upto)
-        return _Batch(after, now.upto, frontier)
 
-
-@dataclass(frozen=True)
-class _Batch:
-    """One micro-batch: the buckets (after, upto] it covers, and how far its output counts."""
-
-    after: int
-    upto: int
-    frontier_us: int
+def _batch(lane: LaneData, batch_id: int) -> Batch:
+    """What Spark's checkpoint says of a micro-batch."""
+    now = batch_offsets(lane.checkpoint, batch_id)
+    after = batch_offsets(lane.checkpoint, batch_id - 1).upto if batch_id > 0 else BEFORE_ALL
+    return lane.release.batch(batch_id, after, now.upto, now.watermark_us)
 
 
 def _memo(state: OutputState) -> bytes:

@@ -53,33 +53,13 @@ def offsets(checkpoint: Path, batch_id: int, watermark_us: int, *upto: int) -> N
     (folder / str(batch_id)).write_text("\n".join(lines))
 
 
-def test_readers_of_one_lane_move_together(tmp_path: Path) -> None:
-    path = datapath(tmp_path)
-    append(path, [1], 500_000)
-    assert path.latest("out", -1, "left") == 0
-    append(path, [600_000], 1_000_000)
-    assert path.latest("out", -1, "right") == 0, "the boundary moved between the two questions"
-    assert path.latest("out", 0, "left") == 1
-    append(path, [1_100_000], 1_500_000)
-    assert path.latest("out", 0, "right") == 1
-    assert path.latest("out", 1, "left") == 2
-    assert path.latest("out", 1, "right") == 2
-    # Nothing new, asked again and again, then something new.
-    assert [path.latest("out", 2, r) for r in ("left", "right", "left", "right")] == [2] * 4
-    append(path, [], 2_000_000)
-    assert path.latest("out", 2, "left") == 3
-    assert path.latest("out", 2, "right") == 3
-
-
-def test_batches_are_limited_but_hold_a_bucket(tmp_path: Path) -> None:
+def test_a_lane_is_told_of_stable_buckets(tmp_path: Path) -> None:
     path = datapath(tmp_path, rows_per_batch=3)
-    append(path, [1, 2, 3, 4, 600_000, 1_100_000, 1_100_001], END_OF_STREAM_US)
-    assert path.latest("out", -1, "r") == 0, (
-        "a bucket of four is one batch, though three is the limit"
-    )
+    assert path.latest("out", -1, "r") == -1
+    append(path, [1, 2, 3, 4], 500_000)
+    assert path.latest("out", -1, "r") == 0
+    append(path, [600_000, 1_100_000, 1_100_001], END_OF_STREAM_US)
     assert path.latest("out", 0, "r") == BUCKETS.last
-    assert path.latest("out", BUCKETS.last, "r") == BUCKETS.last, "Spark may run a batch by itself"
-    assert path.latest("out", BUCKETS.last, "r") == BUCKETS.last + 1, "it did not: one more"
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])

@@ -37,6 +37,8 @@ class World:
         self.cause = NO_CAUSE
         self.hosts: dict[str, Host] = {}
         self.delivered = 0
+        self.tap: Callable[[str, str, Message], None] | None = None
+        """Whoever wants to see every message that arrives: receiver, sender, message."""
         self._heap: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._planned = 0
 
@@ -63,6 +65,8 @@ class World:
         host = self.hosts.get(to)
         if host is not None:
             self.delivered += 1
+            if self.tap is not None:
+                self.tap(to, sender, message)
             host.take(MessageReceived(sender, message))
 
     def note(self, node: str, thing: Any) -> None:

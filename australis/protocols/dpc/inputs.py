@@ -39,6 +39,10 @@ class Input:
         """Whether no replica can send even tentative tuples."""
         self.stable: dict[int, Bucket] = {}
         self.overlay: dict[int, Bucket] = {}
+        self.said: dict[int, tuple[str, int]] = {}
+        """Which replica said a bucket of the overlay, and in which of its overlays."""
+        self.standby: str | None = None
+        """A second replica to hear tentative tuples from, so that losing one costs no time."""
         self.tentative = -1
         """The last bucket known at least tentatively."""
         self.released = -1
@@ -67,17 +71,26 @@ class Input:
         self._progress_us = now
         for number in [n for n in self.overlay if n <= self.have]:
             del self.overlay[number]
+            del self.said[number]
         self.tentative = max(self.tentative, self.have)
         return True
 
     def take_tentative(self, sender: str, data: TentativeData) -> bool:
-        """Take a bucket of an overlay; whether it is of use."""
+        """Take a bucket of an overlay; whether it is of use.
+
+        What one replica has said another one need not repeat; only the same replica may say
+        it anew, after it has begun a new overlay behind a longer log.
+        """
         number = data.bucket.number
-        if sender != self.choice.curr or number <= self.have:
+        if number <= self.have or sender not in (self.choice.curr, self.standby):
+            return False
+        said_by, epoch = self.said.get(number, (sender, -1))
+        if number in self.overlay and (said_by != sender or epoch == data.epoch):
             return False
         if len(self.overlay) > 2 * self.options.input_window:
             self._trim()
         self.overlay[number] = data.bucket
+        self.said[number] = (sender, data.epoch)
         self.tentative = max(self.tentative, number)
         return True
 
@@ -86,6 +99,7 @@ class Input:
         keep = self.options.input_window
         for number in sorted(self.overlay)[:-keep]:
             del self.overlay[number]
+            del self.said[number]
 
     def bucket(self, number: int) -> Bucket | None:
         """What is there of a bucket: stable, or else tentative, or else nothing."""
@@ -109,9 +123,9 @@ class Input:
 
     # --- which replica --------------------------------------------------------------
 
-    def states(self, now: int) -> dict[str, State]:
+    def states(self) -> dict[str, State]:
         """The state of each replica as table 4.3 is to see it."""
-        raw = {name: self._state(name, now) for name in self.monitors}
+        raw = {name: self._state(name) for name in self.monitors}
         best = max(
             (self.end(name) for name, state in raw.items() if state is State.STABLE), default=-1
         )
@@ -120,12 +134,12 @@ class Input:
             # more, or that would first have to replay a long failure (P3, 4.7.4) is as good
             # as one that stabilises.
             behind = best - self.end(name) > self.options.lag_buckets
-            stalled = self._suspects.get(name, 0) > now
+            stalled = name in self._suspects
             if state is State.STABLE and (behind or stalled or name in self._replaying):
                 raw[name] = State.STABILIZATION
         return raw
 
-    def _state(self, name: str, now: int) -> State:
+    def _state(self, name: str) -> State:
         status = self.monitors[name].status(self.stream)
         if status is None or self.have < status.begins:
             return State.FAILURE
@@ -145,11 +159,14 @@ class Input:
         """Apply table 4.3 to what is known now; whether the choice has changed."""
         self._look()
         self._watch(now)
-        choice, rows = choose(
-            self.choice, self.states(now), lambda name: (self.end(name), self._order[name])
-        )
+        if self._calm:
+            self.rows_taken[1] += 1
+            return False
+        states = self.states()
+        choice, rows = choose(self.choice, states, lambda name: (self.end(name), self._order[name]))
         for row in rows:
             self.rows_taken[row] += 1
+        self.standby = self._second(choice) if rows[-1] != 1 else None
         changed = (choice.curr, choice.bck) != (self.choice.curr, self.choice.bck)
         if changed:
             self._progress_us = now
@@ -174,6 +191,35 @@ class Input:
         elif now - self._progress_us > self.options.stall_us:
             self._suspects[source] = now + 4 * self.options.stall_us
             self._progress_us = now
+        for name in [n for n, until in self._suspects.items() if until <= now]:
+            del self._suspects[name]
+
+    @property
+    def _calm(self) -> bool:
+        """Whether row 1 of table 4.3 applies without a closer look."""
+        curr = self.choice.curr
+        status = self.monitors[curr].status(self.stream)
+        return (
+            self.choice.row == 1
+            and not self._replaying
+            and not self._suspects
+            and status is not None
+            and self.monitors[curr].state(self.stream) is State.STABLE
+            and self.have >= status.begins
+            and self.head - status.end <= self.options.lag_buckets
+        )
+
+    def _second(self, choice: Choice) -> str | None:
+        """Another replica that sends tentative tuples as `Curr` does, if there is one."""
+        tentative = (State.UP_FAILURE, State.STABILIZATION)
+        found = {
+            name: state
+            for name, m in self.monitors.items()
+            if (state := m.state(self.stream)) in tentative and self._gives(name)
+        }
+        if found.pop(choice.curr, None) is None or not found:
+            return None
+        return min(found, key=lambda name: (found[name], -self._order[name]))
 
     def _look(self) -> None:
         """What the replicas say, taken together."""
@@ -212,12 +258,13 @@ class Input:
             self._confirmed = self.have
         curr = name == self.choice.curr
         state = self.monitors[name].state(self.stream)
-        full = self.have >= self.room
-        overlay = curr and (state is not State.STABLE or name in self._replaying or full)
+        overlay = name == self.standby or (curr and state is not State.STABLE)
+        head = curr and (name in self._replaying or self.have >= self.room)
         return Want(
             self.stream,
             name == self.log_from,
-            overlay,
+            overlay or head,
+            head,
             self.have,
             self.tentative,
             acknowledged,

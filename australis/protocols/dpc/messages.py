@@ -28,6 +28,9 @@ class Want(Message, frozen=True, array_like=True, tag=True, gc=False):
     stream: str
     log: bool
     overlay: bool
+    """Tentative tuples, while the producer has a tentative lane."""
+    head: bool
+    """New tuples of the log as tentative ones, while older ones are still being replayed."""
     have: int
     """The last stable bucket it received."""
     tentative: int

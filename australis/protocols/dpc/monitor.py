@@ -36,7 +36,7 @@ class Monitor:
         return self.pending > self._misses
 
     def replied(self, reply: HeartbeatReply) -> bool:
-        """Take in an answer; whether anything is news."""
+        """Take in an answer; whether a state is news (that a log has grown is not)."""
         if (reply.life, reply.number) <= (self._life, self._answered):
             return False
         was_failed, first = self.failed, not self.heard
@@ -46,8 +46,8 @@ class Monitor:
         if reply.streams == self._seen and not was_failed and not first:
             return False
         self._seen = reply.streams
-        self._status = {s.stream: s for s in reply.streams}
-        return True
+        before, self._status = self._status, {s.stream: s for s in reply.streams}
+        return was_failed or first or _states(before) != _states(self._status)
 
     def state(self, stream: str) -> State:
         """The last known state of a stream there."""
@@ -57,3 +57,7 @@ class Monitor:
     def status(self, stream: str) -> StreamStatus | None:
         """The last known status of a stream there."""
         return self._status.get(stream)
+
+
+def _states(statuses: dict[str, StreamStatus]) -> list[tuple[State, bool]]:
+    return [(s.state, s.overlay) for s in statuses.values()]

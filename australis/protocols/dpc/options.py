@@ -45,7 +45,7 @@ class DpcOptions:
     misses: int = 3
     """P1 of figure 4-10: more unanswered heartbeats than this mean failure."""
     long_failure_us: int = 5 * SECOND
-    """P3 of 4.7.4: after so long a failure a stable replica first has to replay."""
+    """P3 of 4.7.4: after so long a failure a stable replica first has to replay; X at least."""
     batch_buckets: int = 16
     """A micro-batch of the stable lane takes at most so many buckets."""
     checkpoint_batches: int = 1
@@ -64,6 +64,11 @@ class DpcOptions:
                 f"is too short for the heartbeats: a failure is noticed after"
                 f" {format_duration(detection)}, and half of the delay must be left then",
                 name=f"a delay of {format_duration(self.max_delay_us)}",
+            )
+        if self.long_failure_us < self.max_delay_us:
+            raise UserError(
+                "must not be shorter than the accepted delay: until then nothing is tentative",
+                name="long_failure_us",
             )
         if self.input_window < self.batch_buckets:
             raise UserError("must hold a micro-batch at least", name="input_window")

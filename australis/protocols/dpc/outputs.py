@@ -164,8 +164,6 @@ class Output:
                 self._go(Turn.MASKED)
             return []
         if self.upto >= self.tentative_upto:
-            if healthy:
-                self._go(Turn.CORRECTED)
             return self._drop()
         if self.wants_to_reconcile and self.permitted:
             self._go(Turn.RECONCILING)
@@ -190,6 +188,15 @@ class Output:
         self.overlay = Overlay(epoch, {})
         self.subscribers.overlay_anew(self.end)
         return [DropLane(self.stream, epoch)]
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing can have changed without an event of its own."""
+        return (
+            self.phase is Phase.STABLE
+            and self.upto >= self.target
+            and all(i.healthy for i in self.inputs)
+        )
 
     # --- what others are told (appendix A) ----------------------------------------------
 
@@ -303,11 +310,10 @@ class Output:
 
     # --- what is sent ---------------------------------------------------------------------
 
-    def send(self) -> list[Effect]:
-        """Everything that consumers are to get now."""
-        effects = self.subscribers.due(self.begins, self.end, settled=not self.forked)
+    def send(self, only: str | None = None) -> list[Effect]:
+        """Everything that consumers, or one of them, are to get now."""
+        them, begins, end = self.subscribers, self.begins, self.end
+        effects = them.due(begins, end, settled=not self.forked, only=only)
         if self.forked:
-            effects += self.subscribers.overlay_due(self.overlay)
-        else:
-            effects += self.subscribers.head_due(self.begins, self.end, self.options.input_window)
-        return effects
+            return effects + them.overlay_due(self.overlay, only)
+        return effects + them.head_due(begins, end, self.options.input_window, only)

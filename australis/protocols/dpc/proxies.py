@@ -76,12 +76,13 @@ class SourceMachine:
         truncations = self.subscribers.truncation(self.begins, self.end)
         if truncations:
             self.begins = min(self.subscribers.acknowledged, self.end)
-        return [Send(sender, reply), *self._send(), *truncations]
+        return [Send(sender, reply), *self._send(sender), *truncations]
 
-    def _send(self) -> list[Effect]:
+    def _send(self, only: str | None = None) -> list[Effect]:
+        them, begins, end = self.subscribers, self.begins, self.end
         return [
-            *self.subscribers.due(self.begins, self.end, settled=True),
-            *self.subscribers.head_due(self.begins, self.end, self.options.input_window),
+            *them.due(begins, end, settled=True, only=only),
+            *them.head_due(begins, end, self.options.input_window, only),
         ]
 
 
@@ -125,8 +126,10 @@ class ClientMachine:
         self.life = 0
         self.monitors = {p: Monitor(p, [stream], options.misses) for p in producers}
         self.input = self.input_class(stream, self.monitors, producers[0], options)
-        self._told: dict[int, int] = {}
-        """The tentative buckets the application has, and which overlay said them."""
+        self._told = -1
+        """The last bucket the application was told tentatively,"""
+        self._told_by: tuple[str, int] = ("", -1)
+        """and whose overlay said so."""
         self._correcting = False
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
@@ -172,12 +175,11 @@ class ClientMachine:
         before = self.input.have
         effects: list[Effect] = []
         if self.input.take_stable(sender, data, now):
-            if self._told and not self._correcting:
+            if self._told > before and not self._correcting:
                 effects.append(Deliver(self.stream, Undo(before)))
                 self._correcting = True
             for number in range(before + 1, self.input.have + 1):
                 effects.append(Deliver(self.stream, Insertions(self.input.stable[number])))
-                self._told.pop(number, None)
             self.input.forget(self.input.have)
             if self.input.waits_for_more:
                 effects.append(self._ask(self.input.log_from, now))
@@ -185,24 +187,23 @@ class ClientMachine:
 
     def _settle(self) -> list[Effect]:
         """Say REC_DONE once nothing tentative is left."""
-        if not self._correcting or self._told:
+        if not self._correcting or self._told > self.input.have:
             return []
         self._correcting = False
         return [Deliver(self.stream, RecDone())]
 
     def _tentative(self, sender: str, data: TentativeData) -> list[Effect]:
         number = data.bucket.number
-        known = self._told.get(number)
-        if known == data.epoch or not self.input.take_tentative(sender, data):
+        if not self.input.take_tentative(sender, data):
             return []
         effects: list[Effect] = []
-        if known is not None:
+        if number <= self._told:
+            said_by, epoch = self._told_by
+            if said_by != sender or epoch >= data.epoch:
+                return []  # another replica's view of what was said already
             # The producer began its overlay anew behind a longer log: so does this one.
             effects += [Deliver(self.stream, Undo(self.input.have))]
             effects += [Deliver(self.stream, RecDone())]
-            self._told.clear()
             self._correcting = False
-        elif number < max(self._told, default=-1):
-            return []  # a switch between replicas; what came later was said already
-        self._told[number] = data.epoch
+        self._told, self._told_by = number, (sender, data.epoch)
         return [*effects, Deliver(self.stream, Tentatives(data.bucket))]

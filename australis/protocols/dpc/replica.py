@@ -170,7 +170,7 @@ class ReplicaMachine:
             if one.choose(now):
                 effects += self._ask_all(one.stream, now)
         effects += self._ask_for_snapshots()
-        effects += self._advance(self.outputs.values(), now)
+        effects += self._advance([o for o in self.outputs.values() if not o.idle], now)
         effects.append(SetTimer(HEARTBEAT, now + self.options.heartbeat_us))
         return effects
 
@@ -268,7 +268,7 @@ class ReplicaMachine:
                 continue
             output.subscribers.heard(sender, want, heartbeat.life, heartbeat.number)
             statuses.append(output.status())
-            effects += output.send()
+            effects += output.send(sender)
             effects += self._truncate(output)
         reply = HeartbeatReply(self.life, heartbeat.number, tuple(statuses))
         return [Send(sender, reply), *effects]
@@ -287,8 +287,8 @@ class ReplicaMachine:
         return self.stagger.asked(peer, request, needs, now)
 
     def _reconcile_answer(self, peer: str, answer: ReconcileAnswer, now: int) -> list[Effect]:
-        self.stagger.answered(peer, answer, now)
-        return self._advance(self.outputs.values(), now)
+        effects = self.stagger.answered(peer, answer, now)
+        return effects + self._advance(self.outputs.values(), now)
 
     def _reconcile_done(self, peer: str, done: ReconcileDone, now: int) -> list[Effect]:
         self.stagger.released(peer)

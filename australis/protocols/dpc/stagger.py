@@ -29,6 +29,7 @@ class Stagger:
         self._number = 0
         self._asked: str | None = None
         self._asked_at = 0
+        self._next_at = 0
         self._silent: set[str] = set()
         self.active = False
         """Whether this node may reconcile now."""
@@ -40,7 +41,7 @@ class Stagger:
 
     def ask(self, now: int) -> list[Effect]:
         """This node needs to reconcile: get permission, sooner or later."""
-        if self.active or (self._promised_to is not None and now < self._promised_until):
+        if self.active or self._bound(now) or now < self._next_at:
             return []
         if self._asked is not None:
             if now - self._asked_at < self._wait_us:
@@ -48,6 +49,7 @@ class Stagger:
             self._silent.add(self._asked)
         if self._silent >= set(self._peers):
             self.active = self.alone = True
+            self._asked = None
             return []
         others = [p for p in self._peers if p not in self._silent]
         self._number += 1
@@ -56,25 +58,31 @@ class Stagger:
 
     def asked(self, peer: str, request: ReconcileRequest, needs: bool, now: int) -> list[Effect]:
         """A replica asks: grant, unless this node reconciles or goes first."""
-        goes_first = needs and self._name < peer
-        busy = self._promised_to not in (None, peer) and now < self._promised_until
+        goes_first = (needs or self._asked is not None) and self._name < peer
+        busy = self._promised_to != peer and self._bound(now)
         granted = not (self.active or goes_first or busy)
         if granted:
+            # A request of its own that is still under way no longer counts.
+            self._asked = None
             self._promised_to, self._promised_until = peer, now + self._lease_us
         return [Send(peer, ReconcileAnswer(request.number, granted))]
 
-    def answered(self, peer: str, answer: ReconcileAnswer, now: int) -> None:
+    def _bound(self, now: int) -> bool:
+        """Whether a promise to another replica holds."""
+        return self._promised_to is not None and now < self._promised_until
+
+    def answered(self, peer: str, answer: ReconcileAnswer, now: int) -> list[Effect]:
         """A replica has answered; a refusal is asked again after a while."""
-        if peer != self._asked or answer.number != self._number:
-            return
+        if peer != self._asked or answer.number != self._number or self.active:
+            # Too late: this node has promised to wait, or goes on alone. Free the other.
+            return [Send(peer, ReconcileDone(answer.number))] if answer.granted else []
         self._silent.clear()
+        self._asked = None
         if answer.granted:
-            self._asked = None
             self.active, self.alone, self._granted_by = True, False, peer
         else:
-            self._asked_at = now
-            self._asked = None
-            self._promised_to, self._promised_until = peer, now + self._wait_us
+            self._next_at = now + self._wait_us
+        return []
 
     def done(self) -> list[Effect]:
         """This node has reconciled."""

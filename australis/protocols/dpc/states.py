@@ -33,7 +33,7 @@ class Turn(Enum):
     CAUGHT_UP_FAILING = "it has caught up, but inputs are missing"
     INPUT_FAILED = "no stable replica of an input is left"
     RELEASED_EARLY = "a bucket had to be released before it was stable"
-    MASKED = "the inputs are back before anything tentative was said"
+    MASKED = "the inputs are back, and nothing tentative is left"
     RECONCILING = "stable inputs for what was said tentatively are here"
     CORRECTED = "everything tentative is corrected"
     FAILED_AGAIN = "an input failed before everything was corrected"
@@ -46,7 +46,6 @@ TRANSITIONS: dict[tuple[Phase, Turn], Phase] = {
     (Phase.STABLE, Turn.RELEASED_EARLY): Phase.UP_FAILURE,
     (Phase.UP_FAILURE, Turn.MASKED): Phase.STABLE,
     (Phase.UP_FAILURE, Turn.RECONCILING): Phase.STABILIZATION,
-    (Phase.UP_FAILURE, Turn.CORRECTED): Phase.STABLE,
     (Phase.STABILIZATION, Turn.CORRECTED): Phase.STABLE,
     (Phase.STABILIZATION, Turn.FAILED_AGAIN): Phase.UP_FAILURE,
 }

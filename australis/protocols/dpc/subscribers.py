@@ -23,6 +23,7 @@ class Subscriber:
     number: int = 0
     log: bool = False
     overlay: bool = False
+    head: bool = False
     have: int = -1
     room: int = -1
     sent: int = -1
@@ -72,16 +73,21 @@ class Subscribers:
             one.tentative = want.tentative > want.have
         if restarted or not one.overlay or want.tentative < one.overlay_before:
             one.overlay_sent = want.tentative
-        one.log, one.overlay = want.log, want.overlay
+        one.log, one.overlay, one.head = want.log, want.overlay, want.head
         one.sent_before, one.overlay_before = one.sent, one.overlay_sent
 
-    def due(self, begins: int, end: int, *, settled: bool) -> list[Effect]:
+    def _those(self, only: str | None) -> Iterable[tuple[str, Subscriber]]:
+        if only is None:
+            return self.all.items()
+        return [(only, self.all[only])] if only in self.all else []
+
+    def due(self, begins: int, end: int, *, settled: bool, only: str | None = None) -> list[Effect]:
         """What of the log (begins, end] is to be sent now.
 
         It is `settled` if nothing tentative lies beyond its end.
         """
         effects: list[Effect] = []
-        for name, one in self.all.items():
+        for name, one in self._those(only):
             if not one.log or one.sent < begins:
                 continue
             upto = min(end, one.room, one.have + self._window)
@@ -99,10 +105,10 @@ class Subscribers:
         one.correcting = correcting and not done
         return effect
 
-    def overlay_due(self, overlay: Overlay) -> list[Effect]:
+    def overlay_due(self, overlay: Overlay, only: str | None = None) -> list[Effect]:
         """What of the overlay is to be sent now."""
         effects: list[Effect] = []
-        for name, one in self.all.items():
+        for name, one in self._those(only):
             if not one.overlay:
                 continue
             for number, bucket in overlay.buckets.items():
@@ -117,11 +123,11 @@ class Subscribers:
         for one in self.all.values():
             one.overlay_sent = min(one.overlay_sent, after)
 
-    def head_due(self, begins: int, end: int, recent: int) -> list[Effect]:
+    def head_due(self, begins: int, end: int, recent: int, only: str | None = None) -> list[Effect]:
         """The head of the log, as tentative, for those who are still reading older parts."""
         effects: list[Effect] = []
-        for name, one in self.all.items():
-            if one.overlay and max(one.sent, one.overlay_sent) < end:
+        for name, one in self._those(only):
+            if one.head and max(one.sent, one.overlay_sent) < end:
                 first = max(one.sent, one.overlay_sent, begins, end - recent) + 1
                 effects += [SendHead(name, self.stream, b) for b in range(first, end + 1)]
                 one.overlay_sent = end

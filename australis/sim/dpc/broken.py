@@ -153,7 +153,7 @@ class ReplaysFromWrongPlace(Subscribers):
 class SendsToAll(Subscribers):
     """Sends the log to everybody it knows of."""
 
-    def due(self, begins: int, end: int, *, settled: bool) -> list[Effect]:
+    def due(self, begins: int, end: int, *, settled: bool, only: str | None = None) -> list[Effect]:
         for one in self.all.values():
             one.log, one.room = True, end
         return super().due(begins, end, settled=settled)
@@ -205,7 +205,7 @@ class ForgetsTentative(ClientMachine):
     def _choose(self, now: int) -> list[Effect]:
         effects = super()._choose(now)
         if effects:
-            self._told.clear()
+            self._told = -1
         return effects
 
 
@@ -213,7 +213,7 @@ class SaysDoneEarly(ClientMachine):
     """Says REC_DONE with the first correction."""
 
     def _settle(self) -> list[Effect]:
-        told, self._told = self._told, {}
+        told, self._told = self._told, -1
         effects = super()._settle()
         self._told = told
         return effects

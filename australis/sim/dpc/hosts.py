@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from australis.protocols.dpc.effects import (
     DropLane,
     ForkLane,
     InstallSnapshot,
+    LaneRestored,
     RunStable,
     RunTentative,
     SendHead,
@@ -31,7 +33,6 @@ from australis.protocols.dpc.effects import (
 )
 from australis.protocols.dpc.messages import (
     Bucket,
-    Heartbeat,
     Snapshot,
     StableData,
     TentativeData,
@@ -78,11 +79,6 @@ class LogHost(Host):
         """The log of a stream."""
         raise NotImplementedError
 
-    def take(self, event: Event) -> None:
-        if isinstance(event, MessageReceived) and isinstance(event.message, Heartbeat):
-            self.probe.heard(self.name, event.sender, event.message)
-        super().take(event)
-
     def _send_log(self, e: SendLog) -> None:
         buckets = self.log(e.stream).read(e.after, e.upto)
         data = StableData(e.stream, e.after, e.upto, buckets, e.undo, e.rec_done)
@@ -123,7 +119,9 @@ class ReplicaHost(LogHost):
         self.stores = {stream: LaneStore(e.initial) for stream, e in engines.items()}
         self._states: dict[str, Any] = {}
         self._forks: dict[str, tuple[int, Any]] = {}
-        self._urgent: deque[RunTentative] = deque()
+        self._urgent: list[tuple[int, int, RunTentative]] = []
+        """Tentative work, the oldest bucket first."""
+        self._asked = 0
         self._patient: deque[RunStable] = deque()
         self._working = False
         self._committed: dict[str, tuple[Any, int]] = {}
@@ -179,7 +177,8 @@ class ReplicaHost(LogHost):
         self._work()
 
     def _queue_tentative(self, effect: RunTentative) -> None:
-        self._urgent.append(effect)
+        self._asked += 1
+        heapq.heappush(self._urgent, (effect.bucket, self._asked, effect))
         self._work()
 
     def _work(self) -> None:
@@ -187,7 +186,7 @@ class ReplicaHost(LogHost):
             return
         self._working = True
         if self._urgent:
-            effect = self._urgent.popleft()
+            _, _, effect = heapq.heappop(self._urgent)
             inputs = self._inputs(effect.output, effect.bucket - 1, effect.bucket)
             self._spend(1, inputs, self._tentative, effect, inputs)
         else:
@@ -256,7 +255,8 @@ class ReplicaHost(LogHost):
 
     def _drop(self, e: DropLane) -> None:
         self._forks.pop(e.output, None)
-        self._urgent = deque(job for job in self._urgent if job.output != e.output)
+        self._urgent = [job for job in self._urgent if job[2].output != e.output]
+        heapq.heapify(self._urgent)
 
     def _tentative(self, e: RunTentative, inputs: Any) -> None:
         self._working = False
@@ -312,13 +312,10 @@ class SourceHost(LogHost):
         now = self.clock.local(self.world.now)
         self._down_upto = now // bucket_us if self.life else -1
         log = self._log
-        lanes = (LaneStore(None).restored(self.name),) if log.end < 0 else (self._lane(),)
-        self.start(self._make(), Started(self.life + 1, lanes))
-
-    def _lane(self) -> Any:
-        store = LaneStore(None)
-        store.log = self._log
-        return store.restored(self.name)
+        # What reached the disk before a crash is logged, whether or not it was synced.
+        self.probe.entered(self.name, log.read(log.begins, log.end), self.world.now)
+        lane = LaneRestored(self.name, log.end, log.begins, log.end)
+        self.start(self._make(), Started(self.life + 1, (lane,)))
 
     def crash(self) -> None:
         super().crash()

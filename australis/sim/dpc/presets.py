@@ -27,7 +27,7 @@ from australis.sim.network import Link
 
 SCHEMA = "k string, v int"
 FIRST_FAULT_US = 8 * SECOND
-LAST_FAULT_US = 80 * SECOND
+LAST_FAULT_US = 75 * SECOND
 HEALED_US = 100 * SECOND
 
 
@@ -61,11 +61,12 @@ def _swarm(seed: int, chance: Chance) -> Scenario:
     diagram = rng.choice([_chain, _diamond, _joined, _tree])(rng.randint(3, 4))
     fragments = [name for name, _ in diagram.cut] if not isinstance(diagram.cut, str) else []
     topology = replicate(diagram, {f: rng.choice((2, 2, 3)) for f in fragments})
-    heartbeat = rng.choice((200, 250, 400)) * MILLISECOND
+    heartbeat = rng.choice((250, 400, 500)) * MILLISECOND
+    max_delay = rng.choice((4, 5, 6, 8)) * SECOND
     options = DpcOptions(
         bucket_us=SECOND,
         heartbeat_us=heartbeat,
-        max_delay_us=rng.choice((4, 5, 6, 8)) * SECOND,
+        max_delay_us=max_delay,
         hop_us=rng.choice((200, 300)) * MILLISECOND,
         up_failure=rng.choice((Policy.PROCESS, Policy.PROCESS, Policy.DELAY)),
         stabilization=rng.choice((Policy.PROCESS, Policy.PROCESS, Policy.DELAY)),
@@ -74,7 +75,7 @@ def _swarm(seed: int, chance: Chance) -> Scenario:
         checkpoint_batches=rng.choice((1, 2, 5)),
         input_window=rng.choice((16, 32, 64)),
         send_window=rng.choice((4, 16)),
-        long_failure_us=rng.choice((2, 5)) * SECOND,
+        long_failure_us=max_delay + rng.choice((0, 3)) * SECOND,
     )
     costs = Costs(
         batch_us=rng.choice((5, 20, 50)) * MILLISECOND,
@@ -197,11 +198,24 @@ def _some(rng: Random, topology: Topology) -> list[Fault]:
     longest = HEALED_US - at
     lasts = min(longest, int(rng.choice((0.5, 1, 2, 5, 10, 30)) * SECOND * rng.uniform(0.5, 1.5)))
     node, other = _where(rng, topology, kind)
+    if rng.random() < 0.15:
+        return _during_recovery(rng, topology, at)
     if rng.random() < 0.15 and kind in (Kind.CUT, Kind.ISOLATE, Kind.CUT_ONE_WAY):
         period = rng.randrange(2 * SECOND, 8 * SECOND)
         starts = range(at, min(HEALED_US - period, at + 5 * period), period)
         return [Fault(kind, start, period // 2, node, other) for start in starts]
     return [Fault(kind, at, lasts, node, other)]
+
+
+def _during_recovery(rng: Random, topology: Topology, at: int) -> list[Fault]:
+    """A source is cut off for long, and another one just when the first comes back."""
+    first, second = rng.sample(list(topology.sources), 2)
+    lasts = rng.randrange(12 * SECOND, 20 * SECOND)
+    again = at + lasts + rng.randrange(0, 800 * MILLISECOND)
+    return [
+        Fault(Kind.ISOLATE, at, lasts, first),
+        Fault(Kind.ISOLATE, again, min(8 * SECOND, HEALED_US - again), second),
+    ]
 
 
 def _where(rng: Random, topology: Topology, kind: Kind) -> tuple[str, str]:

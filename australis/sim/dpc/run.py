@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from australis.kernel.machine import Message
 from australis.kernel.rng import Chance
 from australis.kernel.trace import Trace
+from australis.protocols.dpc.messages import Heartbeat
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
 from australis.protocols.dpc.replica import ReplicaConfig, ReplicaMachine
@@ -91,7 +93,6 @@ class Run:
         self.stable = StableAtClients(self.oracle, self.clients)
         self.corrected = Corrected(self.clients)
         self.coverage = Coverage()
-        self.turns = OneAtATime({r.name: r.peers for r in topology.replicas})
         checkers: list[Checker] = [
             Feed(self.oracle),
             self.stable,
@@ -103,8 +104,10 @@ class Run:
         ]
         checkers += self._timely()
         if scenario.options.staggered:
-            checkers.append(self.turns)
+            peers = {r.name: r.peers for r in topology.replicas}
+            checkers.append(OneAtATime(peers, lambda name: self.replica(name).machine))
         self.probe = Probe(checkers + extra(self))
+        self.world.tap = self._tap
         self._build(chance)
 
     def _timely(self) -> list[Checker]:
@@ -149,6 +152,10 @@ class Run:
             )  # fmt: skip
         for client in s.topology.clients:
             ClientHost(self.world, client.name, clock(), self.probe, _client(s, client))
+
+    def _tap(self, node: str, sender: str, message: Message) -> None:
+        if type(message) is Heartbeat:
+            self.probe.heard(node, sender, message)
 
     def source(self, name: str) -> SourceHost:
         """A source's host."""
@@ -261,7 +268,6 @@ class Run:
     def _crash(self, fault: Fault) -> None:
         host = self.world.hosts[fault.node]
         host.crash()
-        self.turns.crashed(fault.node)
         if fault.kind is Kind.WIPE and isinstance(host, ReplicaHost):
             host.wipe()
 

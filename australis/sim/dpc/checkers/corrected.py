@@ -48,6 +48,7 @@ class Corrected(Checker):
             if self._undone[client] < self._stable[client] < self._last[client]:
                 self.fail(f"{client} got REC_DONE before bucket {self._last[client]} was corrected")
             self._correcting.discard(client)
+            self._last[client] = self._stable[client]
 
     def _tentative(self, client: str, what: Tentatives) -> None:
         bucket = what.bucket

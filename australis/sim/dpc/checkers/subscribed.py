@@ -16,7 +16,7 @@ class Subscribed(Checker):
 
     def heard(self, node: str, sender: str, heartbeat: Heartbeat) -> None:
         for want in heartbeat.wants:
-            if want.log or want.overlay:
+            if want.log or want.overlay or want.head:
                 self._asked.add((node, sender, want.stream))
 
     def sent(self, node: str, to: str, stream: str) -> None:

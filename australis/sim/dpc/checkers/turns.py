@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.states import Phase
@@ -10,24 +10,26 @@ from australis.sim.dpc.probes import Checker
 
 
 class OneAtATime(Checker):
-    """No two replicas of a fragment suspend new tuples for stabilising at once."""
+    """Never do all replicas of a fragment suspend new tuples for stabilising at once."""
 
     name = "turns"
 
-    def __init__(self, peers: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        peers: Mapping[str, tuple[str, ...]],
+        machine: Callable[[str], ReplicaMachine | None],
+    ) -> None:
         self._peers = peers
-        self._suspended: set[str] = set()
+        self._machine = machine
 
     def looked(self, node: str, machine: ReplicaMachine) -> None:
-        outputs = machine.outputs.values()
-        if any(o.phase is Phase.STABILIZATION and not o.available for o in outputs):
-            self._suspended.add(node)
-            others = self._suspended.intersection(self._peers[node])
-            if len(others) >= len(self._peers[node]):
-                self.fail(f"{node} stabilises while {', '.join(sorted(others))} does")
-        else:
-            self._suspended.discard(node)
+        peers = self._peers[node]
+        if peers and _suspends(machine) and all(_suspends(self._machine(p)) for p in peers):
+            self.fail(f"{node} stabilises while {' and '.join(peers)} does")
 
-    def crashed(self, node: str) -> None:
-        """A node that is down stabilises nothing."""
-        self._suspended.discard(node)
+
+def _suspends(machine: ReplicaMachine | None) -> bool:
+    if machine is None:
+        return False
+    outputs = machine.outputs.values()
+    return any(o.phase is Phase.STABILIZATION and not o.available for o in outputs)

@@ -1,0 +1,100 @@
+"""Monitoring a replica (figure 4-10): what counts as failed, and which answers are news."""
+
+from __future__ import annotations
+
+import pytest
+from protocols.dpc.hand import FAILURE, STABILIZATION, STABLE, UP_FAILURE, status
+
+from australis.protocols.dpc.messages import HeartbeatReply, StreamStatus
+from australis.protocols.dpc.monitor import Monitor
+
+
+@pytest.fixture
+def monitor() -> Monitor:
+    return Monitor("x1", ["x"], misses=3)
+
+
+def reply(number: int, *statuses: StreamStatus, life: int = 1) -> HeartbeatReply:
+    return HeartbeatReply(life, number, statuses or (status("x"),))
+
+
+def ask(monitor: Monitor, times: int = 1) -> int:
+    numbers = [monitor.next_number() for _ in range(times)]
+    return numbers[-1]
+
+
+def test_a_replica_never_heard_of_has_failed(monitor: Monitor) -> None:
+    assert monitor.state("x") is FAILURE
+    assert not monitor.heard
+    assert monitor.status("x") is None
+
+
+def test_an_answer_brings_the_state_of_every_stream() -> None:
+    monitor = Monitor("n", ["x", "y"], misses=3)
+    monitor.replied(reply(ask(monitor), status("x", UP_FAILURE), status("y", STABILIZATION)))
+    assert (monitor.state("x"), monitor.state("y")) == (UP_FAILURE, STABILIZATION)
+    assert monitor.heard
+
+
+def test_more_than_p1_unanswered_heartbeats_mean_failure(monitor: Monitor) -> None:
+    monitor.replied(reply(ask(monitor)))
+    ask(monitor, 3)
+    assert monitor.state("x") is STABLE, "P1 are not more than P1"
+    ask(monitor)
+    assert monitor.failed
+    assert monitor.state("x") is FAILURE
+
+
+def test_one_answer_forgives_all_misses(monitor: Monitor) -> None:
+    last = ask(monitor, 10)
+    assert monitor.replied(reply(last)), "that it is back is news"
+    assert monitor.pending == 0
+    assert monitor.state("x") is STABLE
+
+
+def test_a_late_answer_to_an_older_heartbeat_shows_that_it_lives(monitor: Monitor) -> None:
+    first = ask(monitor)
+    ask(monitor, 3)
+    monitor.replied(reply(first))
+    assert not monitor.failed
+
+
+def test_an_answer_overtaken_by_a_later_one_does_not_count(monitor: Monitor) -> None:
+    first, second = ask(monitor), ask(monitor)
+    monitor.replied(reply(second, status("x", UP_FAILURE)))
+    assert not monitor.replied(reply(first, status("x", STABLE)))
+    assert monitor.state("x") is UP_FAILURE
+
+
+def test_an_answer_repeated_by_the_network_does_not_count(monitor: Monitor) -> None:
+    first = ask(monitor)
+    monitor.replied(reply(first))
+    ask(monitor, 4)
+    assert not monitor.replied(reply(first))
+    assert monitor.failed
+
+
+def test_the_first_answer_of_a_new_life_counts_whatever_its_number(monitor: Monitor) -> None:
+    monitor.replied(reply(ask(monitor, 5), status("x", STABLE)))
+    assert monitor.replied(reply(2, status("x", FAILURE), life=2))
+    assert monitor.state("x") is FAILURE
+
+
+def test_answers_of_an_earlier_life_do_not_count(monitor: Monitor) -> None:
+    monitor.replied(reply(ask(monitor), status("x", FAILURE), life=2))
+    assert not monitor.replied(reply(ask(monitor), status("x", STABLE), life=1))
+    assert monitor.state("x") is FAILURE
+
+
+def test_that_a_log_has_grown_is_no_news_but_is_known(monitor: Monitor) -> None:
+    assert monitor.replied(reply(ask(monitor), status("x", STABLE, 3)))
+    assert not monitor.replied(reply(ask(monitor), status("x", STABLE, 4)))
+    known = monitor.status("x")
+    assert known is not None
+    assert known.end == 4
+
+
+def test_a_changed_state_is_news(monitor: Monitor) -> None:
+    monitor.replied(reply(ask(monitor), status("x", STABLE)))
+    assert monitor.replied(reply(ask(monitor), status("x", UP_FAILURE)))
+    assert monitor.replied(reply(ask(monitor), status("x", UP_FAILURE, overlay=False)))

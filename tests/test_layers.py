@@ -15,8 +15,9 @@ _BELOW_SIM = {"kernel", "streams", "diagram", "reference", "protocols"}
 MAY_IMPORT = {name: set(LAYERS[: i + 1]) for i, name in enumerate(LAYERS)} | {
     "reference": {"kernel", "streams", "diagram", "reference"},
     "sim": _BELOW_SIM | {"sim"},
+    "experiments": _BELOW_SIM | {"sim", "experiments"},
     "bench": set(LAYERS[:-1]) | {"sim"},
-    "cli": {*LAYERS, "sim"},
+    "cli": {*LAYERS, "sim", "experiments"},
 }
 PURE = ("kernel", "streams", "diagram", "reference", "protocols")
 ALLOWED = {"random.Random"}

@@ -215,8 +215,9 @@ class Output:
 
     @property
     def available(self) -> bool:
-        """Whether new tuples are processed while it stabilises."""
-        return not self.options.staggered or self.alone
+        """Whether new tuples are processed; not while it stabilises and a replica does."""
+        suspends = self.options.staggered and not self.alone
+        return self.phase is not Phase.STABILIZATION or not suspends
 
     def status(self) -> StreamStatus:
         """What a heartbeat is answered with."""

@@ -9,9 +9,16 @@ one sequence of stable and tentative tuples, UNDO and REC_DONE.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from australis.kernel.machine import Effect, Event, MessageReceived, Send, SetTimer, TimerFired
+from australis.kernel.machine import (
+    Effect,
+    Event,
+    Message,
+    MessageReceived,
+    Send,
+    SetTimer,
+    TimerFired,
+)
 from australis.protocols.dpc.effects import BucketClosed, CloseBucket, Deliver, Started
 from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.messages import (
@@ -86,29 +93,25 @@ class SourceMachine:
         ]
 
 
-@dataclass(frozen=True)
-class Insertions:
+class Insertions(Message, frozen=True, array_like=True, tag=True, gc=False):
     """Stable tuples of one bucket."""
 
     bucket: Bucket
 
 
-@dataclass(frozen=True)
-class Tentatives:
+class Tentatives(Message, frozen=True, array_like=True, tag=True, gc=False):
     """Tentative tuples of one bucket."""
 
     bucket: Bucket
 
 
-@dataclass(frozen=True)
-class Undo:
+class Undo(Message, frozen=True, array_like=True, tag=True, gc=False):
     """Everything after the tuples of this bucket is taken back."""
 
     upto: int
 
 
-@dataclass(frozen=True)
-class RecDone:
+class RecDone(Message, frozen=True, array_like=True, tag=True, gc=False):
     """The corrections are complete: what follows is stable, or a new failure."""
 
 

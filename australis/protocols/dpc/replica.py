@@ -92,7 +92,7 @@ class ReplicaMachine:
             config.peers,
             rng,
             wait_us=2 * options.heartbeat_us,
-            lease_us=20 * options.max_delay_us,
+            lease_us=8 * options.heartbeat_us,
         )
         self._readers = {
             stream: [o for o in self.outputs.values() if stream in o.config.inputs]
@@ -169,6 +169,7 @@ class ReplicaMachine:
         for one in self.inputs.values():
             if one.choose(now):
                 effects += self._ask_all(one.stream, now)
+        effects += self.stagger.renew()
         effects += self._ask_for_snapshots()
         effects += self._advance([o for o in self.outputs.values() if not o.idle], now)
         effects.append(SetTimer(HEARTBEAT, now + self.options.heartbeat_us))

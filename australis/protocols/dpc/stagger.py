@@ -2,8 +2,8 @@
 
 Before a node reconciles it asks one of its replicas, which promises to stay
 available. A node refuses while it reconciles itself, or if it needs to and has the
-lower name. A promise ends when the other is done, or after a lease: a promise to a
-node that died must not block its replica for ever. Where no replica answers there is
+lower name. A promise ends when the other is done, or when the other has not renewed it
+for a while: a promise to a node that died must not block its replica. Where no replica answers there is
 nobody to stay available, and the node goes on alone, without suspending new tuples.
 """
 
@@ -36,7 +36,8 @@ class Stagger:
         self.alone = False
         """Whether it does so without a replica that stays available."""
         self._granted_by: str | None = None
-        self._promised_to: str | None = None
+        self._promised: tuple[str, int] | None = None
+        """The replica this node stays available for, and the number of its request."""
         self._promised_until = 0
 
     def ask(self, now: int) -> list[Effect]:
@@ -58,21 +59,32 @@ class Stagger:
 
     def asked(self, peer: str, request: ReconcileRequest, needs: bool, now: int) -> list[Effect]:
         """A replica asks: grant, unless this node reconciles or goes first."""
+        promise = (peer, request.number)
+        renews = self._promised == promise and self._bound(now)
+        if self._promised is not None and self._promised[0] == peer and not renews:
+            self._promised = None  # it asks anew, so it no longer reconciles
         goes_first = (needs or self._asked is not None) and self._name < peer
-        busy = self._promised_to != peer and self._bound(now)
-        granted = not (self.active or goes_first or busy)
+        granted = renews or not (self.active or goes_first or self._bound(now))
         if granted:
             # A request of its own that is still under way no longer counts.
             self._asked = None
-            self._promised_to, self._promised_until = peer, now + self._lease_us
+            self._promised, self._promised_until = promise, now + self._lease_us
         return [Send(peer, ReconcileAnswer(request.number, granted))]
+
+    def renew(self) -> list[Effect]:
+        """Keep the promise of the replica that stays available from running out."""
+        if self._granted_by is None:
+            return []
+        return [Send(self._granted_by, ReconcileRequest(self._number))]
 
     def _bound(self, now: int) -> bool:
         """Whether a promise to another replica holds."""
-        return self._promised_to is not None and now < self._promised_until
+        return self._promised is not None and now < self._promised_until
 
     def answered(self, peer: str, answer: ReconcileAnswer, now: int) -> list[Effect]:
         """A replica has answered; a refusal is asked again after a while."""
+        if peer == self._granted_by and answer.number == self._number:
+            return []  # the promise was renewed
         if peer != self._asked or answer.number != self._number or self.active:
             # Too late: this node has promised to wait, or goes on alone. Free the other.
             return [Send(peer, ReconcileDone(answer.number))] if answer.granted else []
@@ -95,5 +107,5 @@ class Stagger:
 
     def released(self, peer: str) -> None:
         """A replica has reconciled: the promise to it is kept."""
-        if self._promised_to == peer:
-            self._promised_to = None
+        if self._promised is not None and self._promised[0] == peer:
+            self._promised = None

@@ -37,6 +37,7 @@ from australis.protocols.dpc.stagger import Stagger
 from australis.protocols.dpc.subscribers import Subscriber, Subscribers
 from australis.sim.dpc.engine import Digest, DigestEngine, Inputs, SharedEngine
 from australis.sim.dpc.hosts import ReplicaHost, SourceHost
+from australis.sim.dpc.presets import digest_rows
 from australis.sim.dpc.run import Scenario
 
 Break = Callable[[Scenario], Scenario]
@@ -187,7 +188,7 @@ class Grants(Stagger):
         active, self.active = self.active, False
         answer = super().asked(peer, request, False, now)
         self.active = active
-        self._promised_to = None
+        self._promised = None
         return answer
 
 
@@ -326,7 +327,8 @@ def _per_node(scenario: Scenario) -> Scenario:
 
 def _history(scenario: Scenario) -> Scenario:
     engines = dict.fromkeys(scenario.engines, CountingEngine)
-    return replace(scenario, engines=engines, replica_host=DependsOnHistory)
+    rows = digest_rows(scenario.seed)
+    return replace(scenario, engines=engines, rows=rows, replica_host=DependsOnHistory)
 
 
 def _staggered(kind: type[Stagger]) -> Break:

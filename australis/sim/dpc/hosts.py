@@ -354,6 +354,4 @@ class ClientHost(Host):
         self.start(self._make(), Started(self.life + 1, fresh=True))
 
     def _deliver(self, e: Deliver) -> None:
-        if self.world.trace is not None:
-            self.world.note(self.name, f"delivers {e.what}")
         self.probe.delivered(self.name, e.what, self.world.now)

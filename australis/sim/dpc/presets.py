@@ -12,18 +12,22 @@ from hashlib import blake2b
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+
 from australis.diagram.build import DiagramBuilder, Stream
 from australis.diagram.model import Diagram
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.errors import UserError
+from australis.kernel.ids import pack_id
 from australis.kernel.rng import Chance
 from australis.protocols.dpc.options import DpcOptions, Policy
 from australis.protocols.dpc.topology import Topology, replicate
-from australis.sim.dpc.engine import Digest, DigestEngine
+from australis.sim.dpc.engine import Digest, DigestEngine, PlanEngine
 from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.hosts import Costs
 from australis.sim.dpc.run import Scenario
 from australis.sim.network import Link
+from australis.streams.schema import TIMESTAMP, TupleType, parse_schema
 
 SCHEMA = "k string, v int"
 FIRST_FAULT_US = 8 * SECOND
@@ -93,6 +97,7 @@ def _swarm(seed: int, chance: Chance) -> Scenario:
         topology,
         options,
         faults,
+        on_arrow=rng.random() < 0.5,
         costs=costs,
         link=link,
         clock_offset_us=rng.choice((0, 10, 20)) * MILLISECOND,
@@ -101,25 +106,64 @@ def _swarm(seed: int, chance: Chance) -> Scenario:
 
 
 def _scenario(
-    seed: int, topology: Topology, options: DpcOptions, faults: tuple[Fault, ...], **more: Any
+    seed: int,
+    topology: Topology,
+    options: DpcOptions,
+    faults: tuple[Fault, ...],
+    *,
+    on_arrow: bool = False,
+    **more: Any,
 ) -> Scenario:
-    return Scenario(
-        seed,
-        topology,
-        dict.fromkeys(topology.plans, DigestEngine),
-        _digest_rows(seed),
-        options,
-        faults=faults,
-        **more,
-    )
+    """A run on Arrow batches with the reference engine, or on digests."""
+    digests = dict.fromkeys(topology.plans, DigestEngine)
+    engines = _plan_engines(topology) if on_arrow else digests
+    rows = arrow_rows(seed, options.bucket_us) if on_arrow else digest_rows(seed)
+    return Scenario(seed, topology, engines, rows, options, faults=faults, **more)
 
 
-def _digest_rows(seed: int) -> Callable[[str, int], Digest | None]:
+def _plan_engines(topology: Topology) -> dict[str, Callable[[], PlanEngine]]:
+    diagram = topology.diagram
+    schemas = {s.name: s.schema for s in diagram.sources}
+    engines: dict[str, Callable[[], PlanEngine]] = {}
+    for stream, plan in topology.plans.items():
+        engine = PlanEngine(plan, schemas, diagram.buckets)
+        schemas[stream] = engine.schema
+        engines[stream] = _always(engine)
+    return engines
+
+
+def _always(engine: PlanEngine) -> Callable[[], PlanEngine]:
+    return lambda: engine
+
+
+def digest_rows(seed: int) -> Callable[[str, int], Digest | None]:
     """What a source has in a bucket: now and then nothing."""
 
     def rows(source: str, number: int) -> Digest | None:
         value = blake2b(f"{seed} {source} {number}".encode(), digest_size=8).digest()
         return Digest(value, 1 + value[1] % 5) if value[0] % 4 else None
+
+    return rows
+
+
+def arrow_rows(seed: int, bucket_us: int) -> Callable[[str, int], pa.RecordBatch | None]:
+    """The same as Arrow batches in the layout of a log."""
+    schema = parse_schema(SCHEMA).arrow
+
+    def rows(source: str, number: int) -> pa.RecordBatch | None:
+        value = blake2b(f"{seed} {source} {number}".encode(), digest_size=8).digest()
+        if not value[0] % 4:
+            return None
+        n = 1 + value[1] % 5
+        stimes = [number * bucket_us + (i + 1) * bucket_us // n for i in range(n)]
+        columns = [
+            pa.array([int(TupleType.INSERTION)] * n, pa.int8()),
+            pa.array([pack_id(number, i) for i in range(n)]),
+            pa.array(stimes, TIMESTAMP),
+            pa.array([f"k{value[2 + i] % 3}" for i in range(n)]),
+            pa.array([value[2 + i] % 11 for i in range(n)], pa.int32()),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return rows
 
@@ -138,8 +182,12 @@ def _chain(depth: int) -> Diagram:
         "chain", bucket="1 s", fragments={"merge": ["merged"]} | {n: [n] for n in names}
     )
     stream = d.union("merged", *_sources(d, 3))
-    for name in names:
-        stream = d.filter(name, stream, "v > 0")
+    for i, name in enumerate(names):
+        if i == 1:
+            counted = {"n": "count(*)", "v": "max(v)"}
+            stream = d.aggregate(name, stream, window="2 s", by=["k"], compute=counted)
+        else:
+            stream = d.filter(name, stream, "v > 0")
     return d.done()
 
 

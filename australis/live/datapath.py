@@ -26,7 +26,8 @@ from australis.streams.sunion import MergedSchema, SUnion
 
 ROWS_PER_BATCH = 1 << 20
 """A micro-batch takes at most so many tuples, but always a whole bucket."""
-CHUNK_ROWS = 1 << 16
+CHUNK_ROWS = 1 << 14
+"""So many tuples, or a whole bucket, are merged and sent at a time."""
 
 
 class SharedLog(StableLog):

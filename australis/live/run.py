@@ -42,10 +42,12 @@ from australis.spark.functions import function_digest
 from australis.spark.lane import Lane, LaneAddress
 from australis.spark.session import (
     LOOKUP,
+    NEXT,
     READ_PLANNERS,
     WRITE_PLANNERS,
     SparkSession,
     end_processes,
+    has_process,
     open_session,
     our_settings,
     process_id,
@@ -350,10 +352,12 @@ class Running:
         if self._given_spark is not None or self._spark is None or not self._planners:
             return
         lanes = [self.datapath.lanes[name] for name in self.lanes]
+        planners = self._planners[0]
         done = all(
-            n.has_read if self._planners[0] is READ_PLANNERS else n.has_written for n in lanes
+            lane.has_read if planners is READ_PLANNERS else lane.has_written for lane in lanes
         )
-        if done:
+        # Of several lanes, nobody knows for which of them Spark has started what comes next.
+        if done or (len(lanes) == 1 and has_process(self._spark, NEXT[planners])):
             end_processes(self._spark, self._planners.pop(0))
 
     def _truncate(self) -> None:

@@ -22,7 +22,15 @@ from pyspark.sql import SparkSession
 
 from australis.kernel.errors import UserError
 
-__all__ = ["SparkSession", "end_processes", "open_session", "our_settings", "process_id", "tasks"]
+__all__ = [
+    "SparkSession",
+    "end_processes",
+    "has_process",
+    "open_session",
+    "our_settings",
+    "process_id",
+    "tasks",
+]
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -144,7 +152,7 @@ def _quiet_accumulators() -> None:
     """Stopping a query cuts a connection of pyspark's own, which need not be told."""
 
     def handle_error(self: Any, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], EOFError):
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
             socketserver.BaseServer.handle_error(self, request, client_address)
 
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
@@ -163,6 +171,28 @@ READ_PLANNERS = ("plan_data_source_read",)
 """Those that are done once every query has begun to read."""
 WRITE_PLANNERS = ("create_data_source",)
 """Those that are done once every query has committed a micro-batch."""
+NEXT = {
+    READ_PLANNERS: ("write_into_data_source",),
+    WRITE_PLANNERS: ("python_streaming_sink_runner",),
+}
+"""What Spark starts for a query right after it has used those for the last time."""
+
+
+def _processes(spark: SparkSession, modules: Sequence[str]) -> list[Any]:
+    assert spark._jvm is not None
+    return [
+        handle
+        for handle in spark._jvm.java.lang.ProcessHandle.current().descendants().toArray()
+        if handle.info()
+        .commandLine()
+        .orElse("")
+        .endswith(tuple(f"pyspark.sql.worker.{module}" for module in modules))
+    ]
+
+
+def has_process(spark: SparkSession, modules: Sequence[str]) -> bool:
+    """Whether Spark has started such a Python process."""
+    return bool(_processes(spark, modules))
 
 
 def end_processes(spark: SparkSession, modules: Sequence[str]) -> None:
@@ -170,11 +200,8 @@ def end_processes(spark: SparkSession, modules: Sequence[str]) -> None:
 
     Only for a session of our own: in another one somebody may be planning.
     """
-    assert spark._jvm is not None
-    for handle in spark._jvm.java.lang.ProcessHandle.current().descendants().toArray():
-        command = handle.info().commandLine().orElse("")
-        if any(command.endswith(f"pyspark.sql.worker.{module}") for module in modules):
-            handle.destroy()
+    for handle in _processes(spark, modules):
+        handle.destroy()
 
 
 @contextmanager

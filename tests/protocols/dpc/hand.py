@@ -107,6 +107,7 @@ class Driver:
         self.now = 0
         self.effects: list[Effect] = []
         self._asked: dict[str, int] = {}
+        self._answered: dict[str, int] = {}
 
     def event(self, event: Event) -> list[Effect]:
         """Hand over an event; everything that comes of it."""
@@ -129,8 +130,10 @@ class Driver:
         return self.event(TimerFired(name))
 
     def answer(self, node: str, *statuses: StreamStatus, life: int = 1) -> list[Effect]:
-        """A node answers the last heartbeat it was sent."""
-        return self.message(node, HeartbeatReply(life, self._asked[node], statuses))
+        """A node answers a heartbeat; a new one, if it has answered the last already."""
+        effects = self.timer(after_us=0) if self._answered.get(node) == self._asked[node] else []
+        self._answered[node] = self._asked[node]
+        return effects + self.message(node, HeartbeatReply(life, self._asked[node], statuses))
 
     def silence(self, seconds: float, **answers: StreamStatus) -> list[Effect]:
         """Heartbeats for so long, answered only by the nodes named."""
@@ -211,6 +214,9 @@ class Node(Driver):
         if isinstance(effect, RunStable | RunTentative) and self.slow:
             self.jobs.append(effect)
             return []
+        return self._do(effect)
+
+    def _do(self, effect: Effect) -> list[Effect]:
         match effect:
             case RunStable():
                 end = max(effect.upto, effect.keep_after)
@@ -226,8 +232,4 @@ class Node(Driver):
 
     def work(self) -> list[Effect]:
         """Let a slow lane do its next job."""
-        effect = self.jobs.pop(0)
-        self.slow = False
-        effects = self.perform(effect)
-        self.slow = True
-        return effects
+        return self._do(self.jobs.pop(0))

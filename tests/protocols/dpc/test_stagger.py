@@ -56,7 +56,7 @@ def test_a_replica_that_has_no_need_of_its_own_grants() -> None:
 
 
 def test_a_replica_that_reconciles_refuses() -> None:
-    a, b = staggers("a", "b")
+    _, b = staggers("a", "b")
     reconciling(b, "a")
     assert not answer(b.asked("a", ReconcileRequest(1), needs=False, now=1))
 

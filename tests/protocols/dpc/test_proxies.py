@@ -1,0 +1,320 @@
+"""The two ends: a source proxy that logs first, a client proxy that tells one sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from protocols.dpc.hand import (
+    FAILURE,
+    STABLE,
+    UP_FAILURE,
+    Driver,
+    of,
+    options,
+    piece,
+    sent,
+    status,
+    tentative,
+    want,
+)
+
+from australis.kernel.durations import SECOND
+from australis.kernel.machine import Effect, SetTimer
+from australis.protocols.dpc.effects import (
+    BucketClosed,
+    CloseBucket,
+    Deliver,
+    LaneRestored,
+    SendHead,
+    SendLog,
+    Started,
+    Truncate,
+)
+from australis.protocols.dpc.messages import Heartbeat, HeartbeatReply
+from australis.protocols.dpc.proxies import (
+    ClientMachine,
+    Insertions,
+    RecDone,
+    SourceMachine,
+    Tentatives,
+    Undo,
+)
+
+
+class Source(Driver):
+    """The proxy of source `s`, read by the consumers given."""
+
+    def __init__(self, *consumers: str, **changes: Any) -> None:
+        super().__init__(SourceMachine("s", consumers or ("c",), options(**changes)))
+        self.closes: list[CloseBucket] = []
+        self._number = 0
+
+    def start(self, end: int = -1, at_s: float = 0.0) -> list[Effect]:
+        self.now = int(at_s * SECOND)
+        return self.event(Started(1, (LaneRestored("s", end, -1, end),)))
+
+    def event(self, event: Any) -> list[Effect]:
+        effects = super().event(event)
+        self.closes += of(CloseBucket, effects)
+        return effects
+
+    def at(self, seconds: float) -> list[Effect]:
+        self.now = int(seconds * SECOND)
+        return self.timer("close", 0)
+
+    def logged(self) -> list[Effect]:
+        """The disk has what it was last told to log."""
+        return self.event(BucketClosed("s", self.closes[-1].upto))
+
+    def hear(self, name: str = "c", **said: Any) -> list[Effect]:
+        self._number += 1
+        return self.message(name, Heartbeat(1, self._number, (want("s", **said),)))
+
+
+# --- the source -------------------------------------------------------------------------------
+
+
+def test_a_source_closes_each_bucket_when_it_is_over() -> None:
+    s = Source()
+    assert of(SetTimer, s.start()) == [SetTimer("close", SECOND)]
+    assert s.closes == []
+    s.at(1.0)
+    assert s.closes == [CloseBucket("s", -1, 0, SECOND)]
+
+
+def test_a_source_shows_nothing_before_it_is_logged() -> None:
+    s = Source()
+    s.start()
+    s.hear()
+    assert of(SendLog, s.at(1.0)) == []
+    assert of(SendLog, s.hear()) == []
+    assert of(SendLog, s.logged()) == [SendLog("c", "s", -1, 0, False, False)]
+
+
+def test_a_source_logs_one_piece_at_a_time() -> None:
+    s = Source()
+    s.start()
+    s.at(1.0)
+    s.at(2.0)
+    assert len(s.closes) == 1
+    s.logged()
+    s.at(3.0)
+    assert s.closes[-1] == CloseBucket("s", 0, 2, 3 * SECOND)
+
+
+def test_a_source_that_was_down_goes_on_behind_its_last_boundary() -> None:
+    s = Source()
+    s.start(end=4, at_s=9.5)
+    assert s.closes == [CloseBucket("s", 4, 8, int(9.5 * SECOND))]
+
+
+def test_a_source_whose_clock_was_set_back_waits_until_it_has_passed_its_boundary() -> None:
+    s = Source()
+    effects = s.start(end=9, at_s=3.0)
+    assert s.closes == []
+    assert of(SetTimer, effects) == [SetTimer("close", 11 * SECOND)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20 * SECOND), st.sampled_from(["tick", "logged", "restart"])),
+        max_size=30,
+    )
+)
+def test_a_source_never_stamps_below_its_boundary_whatever_its_clock_does(
+    steps: list[tuple[int, str]],
+) -> None:
+    s = Source()
+    s.start()
+    durable = -1
+    for now, kind in steps:
+        known = len(s.closes)
+        s.now = now
+        if kind == "tick":
+            s.timer("close", 0)
+        elif kind == "logged" and s.machine.closing:
+            durable = s.closes[-1].upto
+            s.logged()
+        elif kind == "restart":
+            s.machine = SourceMachine("s", ("c",), options())
+            s.start(end=durable, at_s=now / SECOND)
+        for close in s.closes[known:]:
+            assert durable == close.after < close.upto
+
+
+def test_a_source_serves_all_replicas_and_keeps_what_one_of_them_lacks() -> None:
+    s = Source("c", "d")
+    s.start()
+    s.at(3.0)
+    s.logged()
+    assert of(SendLog, s.hear("c", have=2, acknowledged=2)) == []
+    effects = s.hear("d")
+    assert of(SendLog, effects) == [SendLog("d", "s", -1, 2, False, False)]
+    assert of(Truncate, effects) == []
+    assert of(Truncate, s.hear("d", have=2, acknowledged=1)) == [Truncate("s", 1)]
+
+
+def test_a_source_is_always_stable() -> None:
+    s = Source()
+    s.start(end=4, at_s=5.0)
+    ((_, reply),) = sent(HeartbeatReply, s.hear())
+    assert [(one.state, one.end) for one in reply.streams] == [(STABLE, 4)]
+
+
+def test_a_full_log_stops_the_source() -> None:
+    s = Source(max_log=3)
+    s.start()
+    s.at(3.0)
+    s.logged()
+    s.at(4.0)
+    assert len(s.closes) == 1
+    s.hear(have=2, acknowledged=0)
+    s.at(5.0)
+    assert s.closes[-1].after == 2
+
+
+def test_the_head_is_sent_to_a_replica_that_is_far_behind() -> None:
+    s = Source(send_window=4)
+    s.start()
+    s.at(20.0)
+    s.logged()
+    effects = s.hear(head=True, overlay=True)
+    assert of(SendLog, effects) == [SendLog("c", "s", -1, 3, False, False)]
+    assert of(SendHead, effects)[-1] == SendHead("c", "s", 19)
+
+
+# --- the client -------------------------------------------------------------------------------
+
+
+class Client(Driver):
+    """The proxy of a client that reads `x` from two replicas."""
+
+    def __init__(self, *producers: str, **changes: Any) -> None:
+        names = producers or ("x1", "x2")
+        super().__init__(ClientMachine("c", "x", names, options(**changes)))
+        self.event(Started(1))
+        for name in names:
+            self.answer(name, status("x", STABLE))
+
+    def failing(self, *producers: str) -> Client:
+        for name in producers or ("x1", "x2"):
+            self.answer(name, status("x", UP_FAILURE))
+        return self
+
+    def stable(self, after: int, upto: int, sender: str = "x1", **flags: bool) -> list[str]:
+        return told(self.message(sender, piece("x", after, upto, **flags)))
+
+    def maybe(self, number: int, sender: str = "x1", epoch: int = 1) -> list[str]:
+        return told(self.message(sender, tentative("x", number, epoch)))
+
+
+def told(effects: list[Effect]) -> list[str]:
+    """What the application is told, in short: S3 is stable, T3 tentative, U3 undo to 3."""
+    words = []
+    for e in of(Deliver, effects):
+        match e.what:
+            case Insertions(bucket=b):
+                words.append(f"S{b.number}")
+            case Tentatives(bucket=b):
+                words.append(f"T{b.number}")
+            case Undo(upto=upto):
+                words.append(f"U{upto}")
+            case RecDone():
+                words.append("REC_DONE")
+    return words
+
+
+def test_a_client_is_told_stable_buckets_in_order_once() -> None:
+    c = Client()
+    assert c.stable(-1, 1) == ["S0", "S1"]
+    assert c.stable(-1, 1) == []
+    assert c.stable(2, 3) == [], "something is missing"
+    assert c.stable(0, 2, sender="x2") == ["S2"]
+
+
+def test_a_client_is_told_undo_then_corrections_then_rec_done() -> None:
+    c = Client()
+    c.stable(-1, 0)
+    c.failing()
+    assert c.maybe(1) == ["T1"]
+    assert c.maybe(2) == ["T2"]
+    assert c.stable(0, 2, undo=True, rec_done=True) == ["U0", "S1", "S2", "REC_DONE"]
+    assert c.stable(2, 3) == ["S3"]
+
+
+def test_rec_done_comes_when_the_last_tentative_bucket_is_corrected() -> None:
+    c = Client().failing()
+    for number in range(4):
+        c.maybe(number)
+    assert c.stable(-1, 1) == ["U-1", "S0", "S1"]
+    assert c.stable(1, 2) == ["S2"]
+    assert c.stable(2, 3) == ["S3", "REC_DONE"]
+
+
+def test_new_tentative_tuples_may_come_between_corrections() -> None:
+    c = Client().failing()
+    c.maybe(0)
+    c.maybe(1)
+    assert c.stable(-1, 0, "x1") == ["U-1", "S0"]
+    assert c.maybe(2) == ["T2"]
+    assert c.stable(0, 2) == ["S1", "S2", "REC_DONE"]
+
+
+def test_without_tentative_tuples_there_is_nothing_to_undo() -> None:
+    c = Client().failing()
+    assert c.stable(-1, 2, undo=True, rec_done=True) == ["S0", "S1", "S2"]
+
+
+def test_a_tentative_bucket_is_told_once() -> None:
+    c = Client().failing()
+    assert c.maybe(0, "x1") == ["T0"]
+    assert c.maybe(0, "x1") == []
+    assert c.maybe(0, "x2") == [], "the other replica's view of the same bucket"
+    assert c.maybe(1, "x2") == ["T1"]
+    assert c.maybe(1, "x1") == []
+
+
+def test_a_bucket_that_is_stable_is_not_told_tentatively() -> None:
+    c = Client().failing()
+    c.stable(-1, 3)
+    assert c.maybe(3) == []
+
+
+def test_tentative_tuples_may_have_gaps() -> None:
+    c = Client().failing()
+    assert c.maybe(0) == ["T0"]
+    assert c.maybe(5) == ["T5"]
+
+
+def test_an_overlay_begun_anew_is_told_anew_after_undo_and_rec_done() -> None:
+    c = Client("x1").failing("x1")
+    c.maybe(0)
+    c.maybe(1)
+    assert c.maybe(0, epoch=2) == ["U-1", "REC_DONE", "T0"]
+    assert c.maybe(1, epoch=2) == ["T1"]
+
+
+def test_a_failure_during_corrections_is_closed_by_rec_done() -> None:
+    """4.11.2: REC_DONE stands between the last stable and the first new tentative tuple."""
+    c = Client("x1").failing("x1")
+    for number in range(4):
+        c.maybe(number)
+    assert c.stable(-1, 1) == ["U-1", "S0", "S1"]
+    assert c.maybe(2, epoch=2) == ["U1", "REC_DONE", "T2"]
+
+
+def test_a_client_switches_when_its_replica_fails_and_says_where_it_stands() -> None:
+    c = Client()
+    c.stable(-1, 4)
+    effects = c.answer("x1", status("x", FAILURE))
+    wants = {to: h.wants[0] for to, h in sent(Heartbeat, effects)}
+    assert (wants["x2"].log, wants["x2"].have, wants["x2"].tentative) == (True, 4, 4)
+    assert not wants["x1"].log
+
+
+def test_a_client_acknowledges_what_it_has_told_the_application() -> None:
+    c = Client()
+    c.stable(-1, 4)
+    assert {h.wants[0].acknowledged for _, h in sent(Heartbeat, c.timer())} == {4}

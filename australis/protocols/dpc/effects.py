@@ -62,6 +62,7 @@ class SendLog(Effect, frozen=True, gc=False):
     upto: int
     undo: bool
     rec_done: bool
+    reader: str = ""
 
 
 class SendHead(Effect, frozen=True, gc=False):
@@ -70,6 +71,7 @@ class SendHead(Effect, frozen=True, gc=False):
     to: str
     stream: str
     bucket: int
+    reader: str = ""
 
 
 class Truncate(Effect, frozen=True, gc=False):

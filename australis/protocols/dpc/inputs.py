@@ -22,9 +22,15 @@ class Input:
     """One stream that a node reads."""
 
     def __init__(
-        self, stream: str, monitors: Mapping[str, Monitor], first: str, options: DpcOptions
+        self,
+        stream: str,
+        monitors: Mapping[str, Monitor],
+        first: str,
+        options: DpcOptions,
+        reader: str = "",
     ) -> None:
         self.stream = stream
+        self.reader = reader
         self.monitors = monitors
         self.options = options
         self.have = -1
@@ -269,4 +275,5 @@ class Input:
             self.tentative,
             acknowledged,
             self.room,
+            self.reader,
         )

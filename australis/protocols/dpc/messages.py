@@ -39,6 +39,18 @@ class Want(Message, frozen=True, array_like=True, tag=True, gc=False):
     """The last bucket that a durable checkpoint of it covers."""
     room: int
     """The last bucket it can take now."""
+    reader: str = ""
+    """Which output of the consumer reads it, where a node has several."""
+
+
+def reader_key(name: str, reader: str) -> str:
+    """A node, or a stream, as one reader sees it: where nodes have several outputs each reads
+    for itself, so that one that is held up does not hold up the others.
+
+    >>> reader_key("join/1", ""), reader_key("join/1", "past")
+    ('join/1', 'join/1 for past')
+    """
+    return f"{name} for {reader}" if reader else name
 
 
 class Heartbeat(Message, frozen=True, array_like=True, tag=True, gc=False):
@@ -81,6 +93,7 @@ class StableData(Message, frozen=True, array_like=True, tag=True, gc=False):
     """Tentative tuples of this consumer lie beyond `after`: these are their corrections."""
     rec_done: bool = False
     """The corrections are complete (REC_DONE)."""
+    reader: str = ""
 
 
 class TentativeData(Message, frozen=True, array_like=True, tag=True, gc=False):
@@ -90,6 +103,7 @@ class TentativeData(Message, frozen=True, array_like=True, tag=True, gc=False):
     epoch: int
     """Which tentative lane said so; a later lane of the same producer begins anew."""
     bucket: Bucket
+    reader: str = ""
 
 
 class ReconcileRequest(Message, frozen=True, array_like=True, tag=True, gc=False):

@@ -42,6 +42,7 @@ class OutputConfig:
     stream: str
     inputs: tuple[str, ...]
     consumers: tuple[str, ...]
+    """The nodes that read it, each with its reader where it has several (`reader_key`)."""
     blocking: frozenset[str] = frozenset()
     """Inputs that lead through a blocking operator, such as a join (thesis 4.1.3)."""
     hops_ahead: int = 1
@@ -83,6 +84,11 @@ class Output:
         """Go on from what was on disk."""
         self.upto = self.checkpointed = lane.upto
         self.begins, self.end = lane.begins, lane.end
+
+    def restart_inputs(self) -> None:
+        """Read every input from where the checkpoint ends."""
+        for one in self.inputs:
+            one.restart_after(self.checkpointed)
 
     def begin_life(self, life: int) -> None:
         """Number the overlays of this life so that none is taken for an earlier one."""

@@ -42,6 +42,7 @@ from australis.protocols.dpc.messages import (
     SnapshotRequest,
     StableData,
     TentativeData,
+    reader_key,
 )
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import DpcOptions
@@ -77,16 +78,12 @@ class ReplicaMachine:
         self.options = options
         self.life = 0
         self.monitors = self._monitors()
-        self.inputs = {
-            stream: self.input_class(
-                stream, {p: self.monitors[p] for p in producers}, producers[0], options
-            )
-            for stream, producers in config.producers.items()
-        }
-        self.outputs = {
-            o.stream: self.output_class(o, [self.inputs[s] for s in o.inputs], options)
-            for o in config.outputs
-        }
+        self.inputs: dict[str, Input] = {}
+        """By stream; where the node has several outputs, by stream and reader."""
+        self.outputs: dict[str, Output] = {}
+        for output in config.outputs:
+            inputs = [self._input(stream, output) for stream in output.inputs]
+            self.outputs[output.stream] = self.output_class(output, inputs, options)
         self.stagger = self.stagger_class(
             config.name,
             config.peers,
@@ -94,9 +91,8 @@ class ReplicaMachine:
             wait_us=2 * options.heartbeat_us,
             lease_us=8 * options.heartbeat_us,
         )
-        self._readers = {
-            stream: [o for o in self.outputs.values() if stream in o.config.inputs]
-            for stream in self.inputs
+        self._reader = {
+            reader_key(i.stream, i.reader): o for o in self.outputs.values() for i in o.inputs
         }
         self._next_helper = 0
         self._handlers: dict[type, Callable[[Any, int], list[Effect]]] = {
@@ -119,6 +115,14 @@ class ReplicaMachine:
             SnapshotRequest: self._snapshot_request,
             Snapshot: self._snapshot,
         }
+
+    def _input(self, stream: str, output: OutputConfig) -> Input:
+        producers = self.config.producers[stream]
+        reader = output.stream if len(self.config.outputs) > 1 else ""
+        monitors = {p: self.monitors[p] for p in producers}
+        made = self.input_class(stream, monitors, producers[0], self.options, reader)
+        self.inputs[reader_key(stream, reader)] = made
+        return made
 
     def _monitors(self) -> dict[str, Monitor]:
         """One for each node that is read from."""
@@ -148,14 +152,10 @@ class ReplicaMachine:
             output.state_lost = output.stream in event.lost
         for lane in event.lanes:
             self.outputs[lane.stream].restored(lane)
-        for stream in self.inputs:
-            self._restart_input(stream)
+        for output in self.outputs.values():
+            if not output.state_lost:
+                output.restart_inputs()
         return self._tick(now)
-
-    def _restart_input(self, stream: str) -> None:
-        lanes = [o for o in self._readers[stream] if not o.state_lost]
-        if lanes:
-            self.inputs[stream].restart_after(min(o.checkpointed for o in lanes))
 
     def _fired(self, event: TimerFired, now: int) -> list[Effect]:
         if event.name == HEARTBEAT:
@@ -168,7 +168,7 @@ class ReplicaMachine:
             effects.append(self._ask(node, now))
         for one in self.inputs.values():
             if one.choose(now):
-                effects += self._ask_all(one.stream, now)
+                effects += self._ask_all(one, now)
         effects += self.stagger.renew()
         effects += self._ask_for_snapshots()
         effects += self._advance([o for o in self.outputs.values() if not o.idle], now)
@@ -180,40 +180,44 @@ class ReplicaMachine:
     def _ask(self, node: str, now: int) -> Send:
         monitor = self.monitors[node]
         wants = tuple(
-            self.inputs[s].want(node, self._acknowledged(s), now) for s in monitor.streams
+            one.want(node, self._acknowledged(one), now)
+            for one in self.inputs.values()
+            if node in one.monitors
         )
         return Send(node, Heartbeat(self.life, monitor.next_number(), wants))
 
-    def _ask_all(self, stream: str, now: int) -> list[Effect]:
+    def _ask_all(self, one: Input, now: int) -> list[Effect]:
         """Tell every replica of an input at once that the choice has changed."""
-        return [self._ask(node, now) for node in self.inputs[stream].monitors]
+        return [self._ask(node, now) for node in one.monitors]
 
-    def _acknowledged(self, stream: str) -> int:
-        """What a durable checkpoint of every output covers, not what was received."""
-        return min(o.checkpointed for o in self._readers[stream])
+    def _acknowledged(self, one: Input) -> int:
+        """What a durable checkpoint covers, not what was received."""
+        return self._reader[reader_key(one.stream, one.reader)].checkpointed
 
     def _reply(self, sender: str, reply: HeartbeatReply, now: int) -> list[Effect]:
         monitor = self.monitors.get(sender)
         if monitor is None or not monitor.replied(reply):
             return []
         effects: list[Effect] = []
-        for stream in monitor.streams:
-            if self.inputs[stream].choose(now):
-                effects += self._ask_all(stream, now)
+        for one in self.inputs.values():
+            if sender in one.monitors and one.choose(now):
+                effects += self._ask_all(one, now)
         return effects + self._advance(self.outputs.values(), now)
 
     def _stable_data(self, sender: str, data: StableData, now: int) -> list[Effect]:
-        one = self.inputs.get(data.stream)
+        key = reader_key(data.stream, data.reader)
+        one = self.inputs.get(key)
         if one is None or not one.take_stable(sender, data, now):
             return []
         more: list[Effect] = [self._ask(one.log_from, now)] if one.waits_for_more else []
-        return more + self._advance(self._readers[data.stream], now)
+        return more + self._advance([self._reader[key]], now)
 
     def _tentative_data(self, sender: str, data: TentativeData, now: int) -> list[Effect]:
-        one = self.inputs.get(data.stream)
+        key = reader_key(data.stream, data.reader)
+        one = self.inputs.get(key)
         if one is None or not one.take_tentative(sender, data):
             return []
-        return self._advance(self._readers[data.stream], now)
+        return self._advance([self._reader[key]], now)
 
     # --- lanes -----------------------------------------------------------------------------
 
@@ -245,8 +249,8 @@ class ReplicaMachine:
     def _stable_done(self, event: StableDone, now: int) -> list[Effect]:
         output = self.outputs[event.output]
         output.stable_done(event)
-        for stream in output.config.inputs:
-            self.inputs[stream].forget(min(o.upto for o in self._readers[stream]))
+        for one in output.inputs:
+            one.forget(output.upto)
         return [*output.checkpoint(), *self._advance([output], now)]
 
     def _tentative_done(self, event: TentativeDone, now: int) -> list[Effect]:
@@ -321,6 +325,5 @@ class ReplicaMachine:
         output.state_lost = False
         output.upto = output.checkpointed = event.upto
         output.begins = output.end = event.upto
-        for stream in output.config.inputs:
-            self._restart_input(stream)
+        output.restart_inputs()
         return self._tick(now)

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 from australis.kernel.machine import Effect, Send
 from australis.protocols.dpc.effects import SendHead, SendLog, Truncate
-from australis.protocols.dpc.messages import Bucket, TentativeData, Want
+from australis.protocols.dpc.messages import Bucket, TentativeData, Want, reader_key
 
 
 @dataclass
 class Subscriber:
     """One consumer of a stream."""
 
+    node: str = ""
+    reader: str = ""
     life: int = -1
     number: int = 0
     log: bool = False
@@ -55,12 +57,15 @@ class Subscribers:
     def __init__(self, stream: str, consumers: Iterable[str], send_window: int) -> None:
         self.stream = stream
         self._window = send_window
-        self.all = {name: Subscriber() for name in consumers}
+        self.all: dict[str, Subscriber] = {}
         """Every consumer that may ever read it holds truncation back, heard of or not."""
+        for name in consumers:
+            node, _, reader = name.partition(" for ")
+            self.all[name] = Subscriber(node, reader)
 
-    def heard(self, name: str, want: Want, life: int, number: int) -> None:
+    def heard(self, node: str, want: Want, life: int, number: int) -> None:
         """Take in what a consumer says in a heartbeat; old ones do not count."""
-        one = self.all.get(name)
+        one = self.all.get(reader_key(node, want.reader))
         if one is None or (life, number) <= (one.life, one.number):
             return
         restarted = life != one.life
@@ -76,10 +81,10 @@ class Subscribers:
         one.log, one.overlay, one.head = want.log, want.overlay, want.head
         one.sent_before, one.overlay_before = one.sent, one.overlay_sent
 
-    def _those(self, only: str | None) -> Iterable[tuple[str, Subscriber]]:
+    def _those(self, only: str | None) -> Iterable[Subscriber]:
         if only is None:
-            return self.all.items()
-        return [(only, self.all[only])] if only in self.all else []
+            return self.all.values()
+        return [one for one in self.all.values() if one.node == only]
 
     def due(self, begins: int, end: int, *, settled: bool, only: str | None = None) -> list[Effect]:
         """What of the log (begins, end] is to be sent now.
@@ -87,19 +92,20 @@ class Subscribers:
         It is `settled` if nothing tentative lies beyond its end.
         """
         effects: list[Effect] = []
-        for name, one in self._those(only):
+        for one in self._those(only):
             if not one.log or one.sent < begins:
                 continue
             upto = min(end, one.room, one.have + self._window)
             done = settled and max(upto, one.sent) >= end
             if upto > one.sent or (done and one.correcting):
-                effects.append(self._send(name, one, max(upto, one.sent), done))
+                effects.append(self._send(one, max(upto, one.sent), done))
         return effects
 
-    def _send(self, name: str, one: Subscriber, upto: int, done: bool) -> SendLog:
+    def _send(self, one: Subscriber, upto: int, done: bool) -> SendLog:
         undo = one.tentative
         correcting = one.correcting or undo
-        effect = SendLog(name, self.stream, one.sent, upto, undo, correcting and done)
+        rec_done = correcting and done
+        effect = SendLog(one.node, self.stream, one.sent, upto, undo, rec_done, one.reader)
         one.sent = upto
         one.tentative = False
         one.correcting = correcting and not done
@@ -108,12 +114,13 @@ class Subscribers:
     def overlay_due(self, overlay: Overlay, only: str | None = None) -> list[Effect]:
         """What of the overlay is to be sent now."""
         effects: list[Effect] = []
-        for name, one in self._those(only):
+        for one in self._those(only):
             if not one.overlay:
                 continue
             for number, bucket in overlay.buckets.items():
                 if number > one.overlay_sent and number > one.sent:
-                    effects.append(Send(name, TentativeData(self.stream, overlay.epoch, bucket)))
+                    data = TentativeData(self.stream, overlay.epoch, bucket, one.reader)
+                    effects.append(Send(one.node, data))
                     one.overlay_sent = number
                     one.tentative = True
         return effects
@@ -126,10 +133,12 @@ class Subscribers:
     def head_due(self, begins: int, end: int, recent: int, only: str | None = None) -> list[Effect]:
         """The head of the log, as tentative, for those who are still reading older parts."""
         effects: list[Effect] = []
-        for name, one in self._those(only):
+        for one in self._those(only):
             if one.head and max(one.sent, one.overlay_sent) < end:
                 first = max(one.sent, one.overlay_sent, begins, end - recent) + 1
-                effects += [SendHead(name, self.stream, b) for b in range(first, end + 1)]
+                effects += [
+                    SendHead(one.node, self.stream, b, one.reader) for b in range(first, end + 1)
+                ]
                 one.overlay_sent = end
                 one.tentative = True
         return effects

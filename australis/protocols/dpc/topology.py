@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from australis.diagram.fragments import Fragment, Plan, cut
 from australis.diagram.model import Diagram, Join
+from australis.protocols.dpc.messages import reader_key
 from australis.protocols.dpc.outputs import OutputConfig
 from australis.protocols.dpc.replica import ReplicaConfig
 
@@ -93,8 +94,11 @@ def _consumers(
         for plan in fragment.plans:
             readers.setdefault(plan.output, {})
     for fragment in fragments:
-        for stream in _inputs(fragment):
-            readers[stream].update(dict.fromkeys(nodes[fragment.name]))
+        for plan in fragment.plans:
+            reader = plan.output if len(fragment.plans) > 1 else ""
+            for stream in plan.inputs:
+                names = (reader_key(node, reader) for node in nodes[fragment.name])
+                readers[stream].update(dict.fromkeys(names))
     for stream, client in clients.items():
         readers[stream][client] = None
     return {stream: tuple(names) for stream, names in readers.items()}
@@ -127,3 +131,8 @@ def _blocking(plan: Plan) -> frozenset[str]:
         if joined:
             blocked.add(stream)
     return frozenset(blocked)
+
+
+def node_of(consumer: str) -> str:
+    """The node of a consumer, whichever of its outputs reads."""
+    return consumer.partition(" for ")[0]

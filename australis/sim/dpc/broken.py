@@ -27,6 +27,7 @@ from australis.protocols.dpc.messages import (
     StableData,
     TentativeData,
     Want,
+    reader_key,
 )
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import Deadline, DpcOptions, Policy
@@ -34,7 +35,7 @@ from australis.protocols.dpc.outputs import Output
 from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.stagger import Stagger
-from australis.protocols.dpc.subscribers import Subscriber, Subscribers
+from australis.protocols.dpc.subscribers import Subscribers
 from australis.sim.dpc.engine import Digest, DigestEngine, Inputs, SharedEngine
 from australis.sim.dpc.hosts import ReplicaHost, SourceHost
 from australis.sim.dpc.presets import digest_rows
@@ -143,10 +144,10 @@ class TruncatesEarly(Subscribers):
 class ReplaysFromWrongPlace(Subscribers):
     """Goes on one bucket too far when a consumer subscribes again."""
 
-    def heard(self, name: str, want: Want, life: int, number: int) -> None:
-        before = self.all.get(name, Subscriber()).sent
-        super().heard(name, want, life, number)
-        one = self.all.get(name)
+    def heard(self, node: str, want: Want, life: int, number: int) -> None:
+        one = self.all.get(reader_key(node, want.reader))
+        before = one.sent if one is not None else -1
+        super().heard(node, want, life, number)
         if one is not None and one.sent < before:
             one.sent += 1
 
@@ -163,10 +164,10 @@ class SendsToAll(Subscribers):
 class NeverRepeats(Subscribers):
     """Takes what was sent for received."""
 
-    def heard(self, name: str, want: Want, life: int, number: int) -> None:
-        one = self.all.get(name)
+    def heard(self, node: str, want: Want, life: int, number: int) -> None:
+        one = self.all.get(reader_key(node, want.reader))
         before = one.sent if one is not None else -1
-        super().heard(name, want, life, number)
+        super().heard(node, want, life, number)
         if one is not None:
             one.sent = max(one.sent, before)
 
@@ -177,8 +178,8 @@ class NeverRepeats(Subscribers):
 class AcknowledgesReceived(ReplicaMachine):
     """Acknowledges what it has received instead of what a checkpoint covers."""
 
-    def _acknowledged(self, stream: str) -> int:
-        return self.inputs[stream].have
+    def _acknowledged(self, one: Input) -> int:
+        return one.have
 
 
 class Grants(Stagger):

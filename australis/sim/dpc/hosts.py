@@ -81,14 +81,14 @@ class LogHost(Host):
 
     def _send_log(self, e: SendLog) -> None:
         buckets = self.log(e.stream).read(e.after, e.upto)
-        data = StableData(e.stream, e.after, e.upto, buckets, e.undo, e.rec_done)
+        data = StableData(e.stream, e.after, e.upto, buckets, e.undo, e.rec_done, e.reader)
         self.probe.sent(self.name, e.to, e.stream)
         self.world.send(self.name, e.to, data)
 
     def _send_head(self, e: SendHead) -> None:
         (bucket,) = self.log(e.stream).read(e.bucket - 1, e.bucket)
         self.probe.sent(self.name, e.to, e.stream)
-        self.world.send(self.name, e.to, TentativeData(e.stream, HEAD_EPOCH, bucket))
+        self.world.send(self.name, e.to, TentativeData(e.stream, HEAD_EPOCH, bucket, e.reader))
 
     def _truncate(self, e: Truncate) -> None:
         self.log(e.stream).truncate(e.upto)

@@ -21,7 +21,7 @@ from australis.kernel.errors import UserError
 from australis.kernel.ids import pack_id
 from australis.kernel.rng import Chance
 from australis.protocols.dpc.options import DpcOptions, Policy
-from australis.protocols.dpc.topology import Topology, replicate
+from australis.protocols.dpc.topology import Topology, node_of, replicate
 from australis.sim.dpc.engine import Digest, DigestEngine, PlanEngine
 from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.hosts import Costs
@@ -271,7 +271,8 @@ def _where(rng: Random, topology: Topology, kind: Kind) -> tuple[str, str]:
     if kind in (Kind.CUT, Kind.CUT_ONE_WAY, Kind.LOSSY):
         config = replicas[rng.choice(list(replicas))]
         upstream = [n for nodes in config.producers.values() for n in nodes]
-        around = [*upstream, *config.peers, *(c for o in config.outputs for c in o.consumers)]
+        downstream = [node_of(c) for o in config.outputs for c in o.consumers]
+        around = [*upstream, *config.peers, *downstream]
         pair = (config.name, rng.choice(around))
         return pair if rng.random() < 0.5 else (pair[1], pair[0])
     if kind is Kind.ISOLATE and rng.random() < 0.5:

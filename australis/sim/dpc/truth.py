@@ -13,7 +13,7 @@ from itertools import pairwise, product
 
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import OutputConfig
-from australis.protocols.dpc.topology import ClientConfig, Topology
+from australis.protocols.dpc.topology import ClientConfig, Topology, node_of
 from australis.sim.dpc.faults import Fault, Kind
 
 Span = tuple[int, int]
@@ -76,10 +76,10 @@ class Truth:
         chosen = set(nodes)
         links: set[frozenset[str]] = set()
         for source, consumers in self._topology.sources.items():
-            links |= {frozenset((source, c)) for c in consumers}
+            links |= {frozenset((source, node_of(c))) for c in consumers}
         for producers in self._outputs.values():
             for name, output in producers:
-                links |= {frozenset((name, c)) for c in output.consumers}
+                links |= {frozenset((name, node_of(c))) for c in output.consumers}
         return {link for link in links if link <= chosen}
 
     # --- paths ----------------------------------------------------------------------------

@@ -98,12 +98,16 @@ class InstallSnapshot(Effect, frozen=True, gc=False):
 
 
 class CloseBucket(Effect, frozen=True, gc=False):
-    """Log the tuples of a source up to the end of this bucket, durably."""
+    """Log the tuples of a source up to the end of this bucket, durably.
+
+    Those of buckets up to `dropped` came while the log was full: they are not taken.
+    """
 
     stream: str
     after: int
     upto: int
     entered_us: int
+    dropped: int = -1
 
 
 class Deliver(Effect, frozen=True, gc=False):

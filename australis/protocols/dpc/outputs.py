@@ -136,13 +136,11 @@ class Output:
 
     @property
     def wants_to_reconcile(self) -> bool:
-        """Whether stable inputs are here for what was said tentatively."""
-        return (
-            self.forked
-            and self.phase is Phase.UP_FAILURE
-            and self.target > self.upto
-            and not any(i.failed for i in self.inputs)
-        )
+        """Whether stable inputs are here for what was said tentatively.
+
+        Not all inputs need to be back: as far as they reach, corrections can be made.
+        """
+        return self.forked and self.phase is Phase.UP_FAILURE and self.target > self.upto
 
     def turn(self) -> list[Effect]:
         """Change the phase where it is time to."""
@@ -171,7 +169,8 @@ class Output:
             return []
         if self.upto >= self.tentative_upto:
             return self._drop()
-        if self.wants_to_reconcile and self.permitted:
+        back = not any(i.failed for i in self.inputs)
+        if back and self.wants_to_reconcile and self.permitted:
             self._go(Turn.RECONCILING)
         return []
 

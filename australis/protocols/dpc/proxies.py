@@ -45,6 +45,8 @@ class SourceMachine:
         self.life = 0
         self.begins = self.end = -1
         self.closing = False
+        self.dropped = -1
+        """The last bucket whose tuples were not taken because the log was full."""
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
         """Take in what happened; what is to be done about it, in order."""
@@ -70,9 +72,11 @@ class SourceMachine:
         over = now // size - 1
         effects: list[Effect] = [SetTimer("close", (max(over, self.end) + 2) * size)]
         full = self.options.max_log is not None and self.end - self.begins >= self.options.max_log
-        if over > self.end and not self.closing and not full:
+        if full:
+            self.dropped = over  # back-pressure ends here (thesis 4.9.4)
+        elif over > self.end and not self.closing:
             self.closing = True
-            effects.append(CloseBucket(self.stream, self.end, over, now))
+            effects.append(CloseBucket(self.stream, self.end, over, now, self.dropped))
         return effects
 
     def _heartbeat(self, sender: str, heartbeat: Heartbeat) -> list[Effect]:

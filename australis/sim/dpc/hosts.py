@@ -322,8 +322,9 @@ class SourceHost(LogHost):
         self._log.crash(self._rng)
 
     def _new(self, e: CloseBucket) -> list[Bucket]:
+        missed = max(self._down_upto, e.dropped)
         return [
-            Bucket(n, e.entered_us, None if n <= self._down_upto else self._rows(n))
+            Bucket(n, e.entered_us, None if n <= missed else self._rows(n))
             for n in range(e.after + 1, e.upto + 1)
         ]
 

@@ -2,7 +2,8 @@
 
 `lite` is a small diagram with a few faults, for a first look; `swarm` draws
 everything there is to draw: diagrams, replicas, options, clocks, links and faults;
-`performance` has no faults and a long stream.
+`flapping` cuts one source after the other so that one is always down; `performance`
+has no faults and a long stream.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def draw(preset: str, seed: int) -> Scenario:
     makers: Mapping[str, Callable[[int, Chance], Scenario]] = {
         "lite": _lite,
         "swarm": _swarm,
+        "flapping": _flapping,
         "performance": _performance,
     }
     if preset not in makers:
@@ -58,6 +60,32 @@ def _performance(seed: int, chance: Chance) -> Scenario:
     topology = replicate(_chain(4), {})
     options = DpcOptions(bucket_us=SECOND, heartbeat_us=250 * MILLISECOND)
     return _scenario(seed, topology, options, (), safety_us=600 * SECOND)
+
+
+def _flapping(seed: int, chance: Chance) -> Scenario:
+    rng = chance.stream("options")
+    topology = replicate(rng.choice([_chain, _diamond, _tree])(4), {})
+    sources = list(topology.sources)
+    down = rng.randrange(2 * SECOND, 8 * SECOND)
+    starts = range(5 * SECOND, HEALED_US, down)
+    faults = tuple(
+        Fault(Kind.ISOLATE, at, down + 200 * MILLISECOND, sources[i % len(sources)])
+        for i, at in enumerate(starts)
+    )
+    options = DpcOptions(
+        bucket_us=SECOND,
+        heartbeat_us=250 * MILLISECOND,
+        max_delay_us=rng.choice((2, 3, 4)) * SECOND,
+        staggered=rng.random() < 0.3,
+    )
+    return _scenario(
+        seed,
+        topology,
+        options,
+        faults,
+        on_arrow=rng.random() < 0.5,
+        progress_us=2 * len(sources) * down + 5 * SECOND,
+    )
 
 
 def _swarm(seed: int, chance: Chance) -> Scenario:
@@ -79,6 +107,7 @@ def _swarm(seed: int, chance: Chance) -> Scenario:
         checkpoint_batches=rng.choice((1, 2, 5)),
         input_window=rng.choice((16, 32, 64)),
         send_window=rng.choice((4, 16)),
+        max_log=rng.choice((None, None, None, 48)),
         long_failure_us=max_delay + rng.choice((0, 3)) * SECOND,
     )
     costs = Costs(

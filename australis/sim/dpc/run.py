@@ -20,6 +20,7 @@ from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
 from australis.sim.dpc.checkers.logs import EqualLogs
 from australis.sim.dpc.checkers.masked import ShortFailuresMasked
+from australis.sim.dpc.checkers.progress import ForwardProgress
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.checkers.subscribed import Subscribed
 from australis.sim.dpc.checkers.turns import OneAtATime
@@ -51,6 +52,8 @@ class Scenario:
     liveness_us: int = 120_000_000
     clock_offset_us: int = 0
     clock_drift: float = 0.0
+    progress_us: int | None = None
+    """How often every client must get something stable while faults go on; None: no matter."""
     replica_class: type[ReplicaMachine] = ReplicaMachine
     client_class: type[ClientMachine] = ClientMachine
     source_class: type[SourceMachine] = SourceMachine
@@ -103,6 +106,9 @@ class Run:
             self.coverage,
         ]
         checkers += self._timely()
+        if scenario.progress_us is not None:
+            quiet = scenario.safety_us - 1_000_000
+            checkers.append(ForwardProgress(self.clients, scenario.progress_us, quiet))
         if scenario.options.staggered:
             peers = {r.name: r.peers for r in topology.replicas}
             checkers.append(OneAtATime(peers, lambda name: self.replica(name).machine))

@@ -13,7 +13,9 @@ import click
 from australis import __version__
 from australis.cli.bench import bench
 from australis.cli.diagrams import check, convert, draw
+from australis.cli.experiment import experiment
 from australis.cli.run import run
+from australis.cli.sim import sim
 from australis.kernel.errors import Stopped, UserError
 
 
@@ -27,7 +29,7 @@ def cli() -> None:
     """
 
 
-for command in (check, draw, convert, run, bench):
+for command in (check, draw, convert, run, bench, experiment):
     cli.add_command(command)
 
 

@@ -1,0 +1,134 @@
+"""`australis experiment`: the evaluations of the papers, run again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from australis.experiments.claims import Claim, Experiment, Result, Table
+from australis.experiments.registry import EXPERIMENTS, find
+from australis.experiments.report import as_object, shown, write
+from australis.kernel.errors import UserError
+
+
+@click.group()
+def experiment() -> None:
+    """Run the papers' experiments again, with a verdict on each of their claims.
+
+    Begin with `australis experiment list`, then for example
+    `australis experiment run dpc-single --quick`.
+    """
+
+
+@experiment.command("list")
+def list_all() -> None:
+    """Say which experiments there are, what they reproduce, and how long they take."""
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("name", "reproduces", "what", "takes about"):
+        grid.add_column(heading, no_wrap=heading == "name")
+    for one in EXPERIMENTS:
+        grid.add_row(one.name, one.reproduces, one.description, one.duration)
+    _console().print(grid)
+
+
+@experiment.command()
+@click.argument("name")
+@click.option("--quick", is_flag=True, help="A reduced run, in less than 20 s.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Also write NAME.json, NAME.md and the plots (SVG) into this directory.",
+)
+def run(name: str, quick: bool, as_json: bool, out: Path | None) -> None:
+    """Run one experiment.
+
+    Prints what was measured, the paper's values beside ours where its text has them,
+    and whether each claim holds. The exit code is 0 if all do, 1 if one does not.
+    """
+    chosen = find(name)
+    say = _Progress()
+    result = chosen.run(quick, say)
+    say.end()
+    if out is not None:
+        _write(chosen, result, out)
+    if as_json:
+        click.echo(json.dumps(as_object(name, result)))
+    else:
+        _show(chosen, result)
+    if not result.ok:
+        sys.exit(1)
+
+
+def _write(chosen: Experiment, result: Result, out: Path) -> None:
+    try:
+        written = write(chosen, result, out)
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror}", name=str(out)) from None
+    click.echo(f"wrote {', '.join(str(p) for p in written)}", err=True)
+
+
+class _Progress:
+    """One line on standard error, rewritten as work goes on; silent if that is no terminal."""
+
+    def __init__(self) -> None:
+        self._on = sys.stderr.isatty()
+
+    def __call__(self, line: str) -> None:
+        if self._on:
+            click.echo(f"\r\033[K{line}", nl=False, err=True)
+
+    def end(self) -> None:
+        """Clear the line."""
+        self("")
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+
+
+def _show(chosen: Experiment, result: Result) -> None:
+    console = _console()
+    console.print(Text(f"{chosen.name}: {chosen.reproduces}", style="bold"))
+    for table in result.tables:
+        console.print(_grid(table))
+    for drawing in result.drawings:
+        console.print(drawing, markup=False)
+        console.print()
+    console.print(_claims(result.claims))
+    for deviation in result.deviations:
+        console.print(Text(f"Deviation: {deviation}", style="dim"))
+    good = sum(c.ok for c in result.claims)
+    verdict = f"{good} of {len(result.claims)} claims hold."
+    console.print(Text(verdict, style="bold green" if result.ok else "bold red"))
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns:
+        grid.add_column(column, justify="right")
+    for row in table.rows:
+        grid.add_row(*(shown(v) for v in row))
+    return grid
+
+
+def _claims(claims: tuple[Claim, ...]) -> Grid:
+    grid = Grid(
+        title="Claims", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, expand=True
+    )
+    grid.add_column("")
+    grid.add_column("claim", ratio=6)
+    for heading, ratio in (("paper", 2), ("from", None), ("ours", 2), ("tolerance", 2)):
+        grid.add_column(heading, ratio=ratio)
+    for c in claims:
+        verdict = Text("ok", style="green") if c.ok else Text("FAILS", style="bold red")
+        known = shown(c.paper) if c.paper is not None else "-"
+        grid.add_row(verdict, c.text, known, c.source.value, shown(c.ours), c.tolerance)
+    return grid

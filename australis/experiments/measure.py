@@ -1,0 +1,125 @@
+"""Measuring one run: what the client got, when, and how late."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from australis.experiments.claims import Progress
+from australis.experiments.setting import FAILS_AT_US, Setting
+from australis.kernel.durations import SECOND
+from australis.protocols.dpc.proxies import Insertions, RecDone, Tentatives, Undo
+from australis.sim.dpc.probes import Checker
+from australis.sim.dpc.run import Run
+
+
+class What(Enum):
+    """What a client is told."""
+
+    STABLE = "stable"
+    TENTATIVE = "tentative"
+    UNDO = "UNDO"
+    REC_DONE = "REC_DONE"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One thing a client was told."""
+
+    what: What
+    at_us: int
+    bucket: int
+    """Its number; for UNDO the last bucket that stays."""
+    rows: int
+    new: bool
+    """Whether the client heard of this bucket for the first time."""
+
+
+@dataclass
+class Heard(Checker):
+    """Everything the one client of a run was told, in order.
+
+    The latency of a bucket counts from its start, when its oldest tuple entered, to the
+    first time the client hears of it.
+    """
+
+    bucket_us: int
+    name: str = "measure"
+    deliveries: list[Delivery] = field(default_factory=list)
+    _last: int = -1
+
+    def delivered(self, client: str, what: Any, now: int) -> None:
+        match what:
+            case Insertions(bucket=b) | Tentatives(bucket=b):
+                kind = What.STABLE if isinstance(what, Insertions) else What.TENTATIVE
+                count = 0 if b.batch is None else b.batch.num_rows
+                self.deliveries.append(Delivery(kind, now, b.number, count, b.number > self._last))
+                self._last = max(self._last, b.number)
+            case Undo(upto=upto):
+                self.deliveries.append(Delivery(What.UNDO, now, upto, 0, False))
+            case RecDone():
+                self.deliveries.append(Delivery(What.REC_DONE, now, -1, 0, False))
+
+    def latency_us(self, d: Delivery) -> int:
+        """How long after the start of its bucket something arrived."""
+        return d.at_us - d.bucket * self.bucket_us
+
+    @property
+    def n_tentative(self) -> int:
+        """Tentative tuples the client received (definition 8, over the whole run)."""
+        return sum(d.rows for d in self.deliveries if d.what is What.TENTATIVE)
+
+    def new(self, since_us: int = 0) -> list[Delivery]:
+        """The first news of each bucket, of those that start from then on."""
+        return [d for d in self.deliveries if d.new and d.bucket * self.bucket_us >= since_us]
+
+    @property
+    def proc_new_s(self) -> float:
+        """Proc_new: the worst latency of a new bucket from just before the failure on."""
+        since = FAILS_AT_US - SECOND
+        return max(self.latency_us(d) for d in self.new(since)) / SECOND
+
+    @property
+    def normal_s(self) -> float:
+        """The worst latency of a bucket before anything fails."""
+        early = [d for d in self.new(SECOND) if d.at_us < FAILS_AT_US]
+        return max(self.latency_us(d) for d in early) / SECOND
+
+    @property
+    def stable_again_s(self) -> float:
+        """When the last correction was complete, in seconds after the failure began."""
+        done = [d.at_us for d in self.deliveries if d.what is What.REC_DONE]
+        return (max(done) - FAILS_AT_US) / SECOND if done else 0.0
+
+
+class MeasuredRun(Run):
+    """A run whose delays are measured, not judged: some settings are meant to be late.
+
+    All other promises are checked as ever.
+    """
+
+    def _timely(self) -> list[Checker]:
+        return []
+
+
+def measure(setting: Setting) -> Heard:
+    """Run a setting to its end; a broken promise is an error."""
+    heard = Heard(setting.bucket_us)
+    outcome = MeasuredRun(setting.scenario(), extra=lambda run: [heard]).execute()
+    if outcome.violation is not None:
+        raise outcome.violation
+    return heard
+
+
+def measure_all(settings: Sequence[Setting], progress: Progress, what: str = "runs") -> list[Heard]:
+    """Run many settings, on all cores; what each client heard, in the same order."""
+    with ProcessPoolExecutor(max_workers=min(os.cpu_count() or 1, len(settings))) as pool:
+        found = []
+        for heard in pool.map(measure, settings):
+            found.append(heard)
+            progress(f"{what}: {len(found)} of {len(settings)} runs")
+    return found

@@ -1,0 +1,18 @@
+"""All experiments, by name."""
+
+from __future__ import annotations
+
+from australis.experiments import dpc_single
+from australis.experiments.claims import Experiment
+from australis.kernel.errors import UserError
+
+EXPERIMENTS: tuple[Experiment, ...] = (dpc_single.EXPERIMENT,)
+
+
+def find(name: str) -> Experiment:
+    """The experiment of a name."""
+    for experiment in EXPERIMENTS:
+        if experiment.name == name:
+            return experiment
+    known = ", ".join(e.name for e in EXPERIMENTS)
+    raise UserError(f"is not an experiment (known: {known})", name=name)

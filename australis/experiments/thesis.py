@@ -1,0 +1,49 @@
+"""Where the thesis' nodes and sources do otherwise than ours: stand-ins for experiments only.
+
+Nothing outside `experiments` uses these classes.
+"""
+
+from __future__ import annotations
+
+from australis.kernel.machine import Effect
+from australis.protocols.dpc.messages import Bucket
+from australis.protocols.dpc.options import Policy
+from australis.protocols.dpc.outputs import Output
+from australis.protocols.dpc.replica import ReplicaMachine
+
+
+class ThesisOutput(Output):
+    """An SUnion with a delay D of its own (thesis 5.4).
+
+    D counts from a bucket's arrival. A node that processes tuples as they arrive suspends
+    them once, for D since boundaries stopped coming: all nodes downstream of a failure
+    notice that at the same time, so their suspensions do not add up (5.4.2).
+    """
+
+    _noted = -1
+    _boundary = -1
+    _stopped_us = 0
+    """When the boundary would have had to come that has not."""
+
+    def release(self, now: int) -> list[Effect]:
+        """Note what has arrived, then release what is due."""
+        if self.target > self._boundary:
+            self._boundary = self.target
+            self._stopped_us = now + self.options.bucket_us
+        known = max(i.tentative for i in self.inputs)
+        for number in range(self._noted + 1, known + 1):
+            self._arrived.setdefault(number, now)
+        self._noted = max(self._noted, known)
+        return super().release(now)
+
+    def _deadline(self, number: int, known: list[Bucket], now: int) -> int:
+        wait = self.options.max_delay_us
+        if self.options.up_failure is Policy.PROCESS and not self.forked:
+            return self._stopped_us + wait
+        return self._arrived.setdefault(number, now) + wait
+
+
+class ThesisReplica(ReplicaMachine):
+    """A node whose SUnions count their delays as in the thesis."""
+
+    output_class = ThesisOutput

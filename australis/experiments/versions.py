@@ -1,0 +1,84 @@
+"""The thesis' second version of the SPE (4.7.3), a stand-in for experiments only.
+
+While a node reconciles, the thesis lets another version of the query diagram, which stays
+in UP_FAILURE, go on with new tuples. It is a process of its own, with a CPU of its own
+here, and knows of a healed input only what is new: the replay goes to the version that
+reconciles. Our nodes have two lanes on one CPU and one set of input buffers instead.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+from australis.experiments.thesis import ThesisOutput, ThesisReplica
+from australis.kernel.durations import MILLISECOND
+from australis.kernel.machine import Effect
+from australis.protocols.dpc.effects import RunStable, RunTentative
+from australis.sim.dpc.engine import Inputs
+from australis.sim.dpc.hosts import ReplicaHost
+
+LATE_US = 300 * MILLISECOND
+"""A stable bucket that comes so long after its end is part of a replay."""
+
+
+class VersionedOutput(ThesisOutput):
+    """Knows which stable buckets were replayed."""
+
+    def release(self, now: int) -> list[Effect]:
+        """Note what was replayed, then go on."""
+        for i, one in enumerate(self.inputs):
+            for number in range(self._seen.get(i, -1) + 1, one.have + 1):
+                if now - (number + 1) * self.options.bucket_us > LATE_US:
+                    self.replayed.add((i, number))
+            self._seen[i] = one.have
+        return super().release(now)
+
+    @property
+    def _seen(self) -> dict[int, int]:
+        return self.__dict__.setdefault("seen", {})  # type: ignore[no-any-return]
+
+    @property
+    def replayed(self) -> set[tuple[int, int]]:
+        """Input and number of each bucket that was replayed."""
+        return self.__dict__.setdefault("replays", set())  # type: ignore[no-any-return]
+
+
+class VersionedReplica(ThesisReplica):
+    """A node with two versions of its diagram."""
+
+    output_class = VersionedOutput
+
+
+class TwoVersions(ReplicaHost):
+    """A CPU for each version: tentative and stable work do not wait for each other."""
+
+    _drafting = False
+    _reconciling = False
+
+    def _work(self) -> None:
+        if self._urgent and not self._drafting:
+            self._drafting = True
+            _, _, effect = heapq.heappop(self._urgent)
+            inputs = self._without_replays(effect)
+            self._spend(1, inputs, self._drafted, effect, inputs)
+        if self._patient and not self._reconciling:
+            self._reconciling = True
+            job = self._patient.popleft()
+            inputs = self._inputs(job.output, job.after, job.upto)
+            self._spend(job.upto - job.after, inputs, self._reconciled, job, inputs)
+
+    def _without_replays(self, effect: RunTentative) -> list[tuple[int, Inputs]]:
+        output = self._output(effect.output)
+        assert isinstance(output, VersionedOutput)
+        n = effect.bucket
+        ((_, batches),) = self._inputs(effect.output, n - 1, n)
+        return [(n, tuple(None if (i, n) in output.replayed else b for i, b in enumerate(batches)))]
+
+    def _drafted(self, effect: RunTentative, inputs: Any) -> None:
+        self._drafting = False
+        self._tentative(effect, inputs)
+
+    def _reconciled(self, job: RunStable, inputs: Any) -> None:
+        self._reconciling = False
+        self._stable(job, inputs)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from australis.experiments import dpc_single
+from australis.experiments import dpc_client, dpc_single
 from australis.experiments.claims import Experiment
 from australis.kernel.errors import UserError
 
-EXPERIMENTS: tuple[Experiment, ...] = (dpc_single.EXPERIMENT,)
+EXPERIMENTS: tuple[Experiment, ...] = (dpc_single.EXPERIMENT, dpc_client.EXPERIMENT)
 
 
 def find(name: str) -> Experiment:

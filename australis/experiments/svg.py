@@ -10,7 +10,7 @@ from math import ceil, floor, log10
 Point = tuple[float, float]
 COLOURS = ("#1f6fb4", "#d1495b", "#2e8b57", "#e09f3e", "#6a4c93", "#4a4a4a", "#17a2b8", "#a0522d")
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
-LEFT, RIGHT, TOP, BOTTOM = 74, 18, 44, 52
+LEFT, RIGHT, TOP, BOTTOM = 86, 18, 44, 52
 LEGEND_LINE = 18
 
 

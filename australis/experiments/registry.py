@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from australis.experiments import dpc_client, dpc_single
+from australis.experiments import dpc_client, dpc_failures, dpc_single
 from australis.experiments.claims import Experiment
 from australis.kernel.errors import UserError
 
-EXPERIMENTS: tuple[Experiment, ...] = (dpc_single.EXPERIMENT, dpc_client.EXPERIMENT)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    dpc_single.EXPERIMENT,
+    dpc_client.EXPERIMENT,
+    dpc_failures.EXPERIMENT,
+)
 
 
 def find(name: str) -> Experiment:

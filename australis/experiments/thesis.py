@@ -47,3 +47,19 @@ class ThesisReplica(ReplicaMachine):
     """A node whose SUnions count their delays as in the thesis."""
 
     output_class = ThesisOutput
+
+
+class PatientOutput(Output):
+    """An output that reconciles only once all its inputs have healed (thesis 5.3)."""
+
+    def run_stable(self) -> list[Effect]:
+        """Correct nothing while any input is failed."""
+        if self.forked and any(i.failed for i in self.inputs):
+            return []
+        return super().run_stable()
+
+
+class PatientReplica(ReplicaMachine):
+    """A node that waits for all failures to heal."""
+
+    output_class = PatientOutput

@@ -29,7 +29,7 @@ def cli() -> None:
     """
 
 
-for command in (check, draw, convert, run, bench, experiment):
+for command in (check, draw, convert, run, sim, bench, experiment):
     cli.add_command(command)
 
 

@@ -52,13 +52,14 @@ def _range(_ctx: click.Context, param: click.Parameter, value: str | None) -> ra
     "--preset",
     default="swarm",
     show_default=True,
-    metavar="lite|swarm|performance",
-    help="What is drawn from a seed: a little, everything, or a long stream without faults.",
+    metavar="NAME",
+    help="What is drawn from a seed: lite a little, swarm everything, performance a long stream"
+    " without faults.",
 )
 @click.option(
     "--variant",
-    metavar="NAME|list",
-    help="Break the protocol on purpose to see the checkers bite; 'list' says how.",
+    metavar="NAME",
+    help="Break the protocol on purpose to see the checkers bite; 'list' shows the ways.",
 )
 @click.option("--keep-going", is_flag=True, help="Go on after the first violation.")
 @click.option(

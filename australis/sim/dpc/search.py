@@ -159,6 +159,7 @@ def search(setup: Setup, seeds: Iterable[int], workers: int) -> Iterator[Verdict
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in set(multiprocessing.active_children()) - others:
             worker.terminate()
+        pool.shutdown(wait=True)
 
 
 def _begin_work() -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import groupby
 from typing import Any
 
 from australis.kernel.durations import format_duration
@@ -363,7 +364,19 @@ def explain(telling: Telling, containing: str | None = None) -> list[str]:
     if containing is not None:
         found = telling.trace.last(containing)
         entry = found.id if found is not None else None
-    return [] if entry is None else [_short(e) for e in chain_to(telling.trace, entry)]
+    return [] if entry is None else list(_folded(chain_to(telling.trace, entry)))
+
+
+def _folded(chain: list[Entry]) -> Iterator[str]:
+    """The entries as short lines; of a long row of the same kind only the ends."""
+    for (node, _), group in groupby(chain, key=lambda e: (e.node, e.text.partition("(")[0])):
+        alike = list(group)
+        if len(alike) <= 3:
+            yield from map(_short, alike)
+            continue
+        yield _short(alike[0])
+        yield f"{'':10}{node:16} ... {len(alike) - 2} more of the same ..."
+        yield _short(alike[-1])
 
 
 def _short(entry: Entry) -> str:

@@ -97,6 +97,18 @@ class InstallSnapshot(Effect, frozen=True, gc=False):
     state: Any
 
 
+class SkipAhead(Effect, frozen=True, gc=False):
+    """Begin the stable lane anew with an empty state after bucket `after`.
+
+    Its inputs before that are gone. A convergent-capable lane has the right state again by
+    `begins`, and its log begins there.
+    """
+
+    output: str
+    after: int
+    begins: int
+
+
 class CloseBucket(Effect, frozen=True, gc=False):
     """Log the tuples of a source up to the end of this bucket, durably.
 

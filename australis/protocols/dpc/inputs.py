@@ -123,9 +123,11 @@ class Input:
         self.released = max(self.released, upto)
 
     def restart_after(self, bucket: int) -> None:
-        """Begin behind this bucket: what came before is in a checkpoint."""
+        """Begin behind this bucket: what came before is in a checkpoint, or gone."""
         self.have = self.released = self.tentative = bucket
         self.stable.clear()
+        self.overlay.clear()
+        self.said.clear()
 
     # --- which replica --------------------------------------------------------------
 
@@ -155,6 +157,19 @@ class Input:
         """How far a replica's log reaches, as far as is known."""
         status = self.monitors[name].status(self.stream)
         return -1 if status is None else status.end
+
+    @property
+    def gone_upto(self) -> int | None:
+        """The bucket behind which to go on if no replica has the next one any more."""
+        known = [
+            status
+            for m in self.monitors.values()
+            if not m.failed and (status := m.status(self.stream)) is not None
+        ]
+        if not any(s.state is State.STABLE for s in known):
+            return None
+        begins = min(s.begins for s in known)
+        return begins if begins > self.have else None
 
     @property
     def head(self) -> int:

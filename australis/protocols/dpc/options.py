@@ -73,6 +73,13 @@ class DpcOptions:
         if self.input_window < self.batch_buckets:
             raise UserError("must hold a micro-batch at least", name="input_window")
 
+    keep_log: int | None = None
+    """Logs of convergent-capable fragments keep so many buckets, acknowledged or not (4.9.4).
+
+    It must cover the windows of all operators downstream and the stretch of tentative tuples
+    that is promised to be corrected. None: keep everything that is not acknowledged.
+    """
+
     @property
     def lag_buckets(self) -> int:
         """A replica so far behind another one does not count as stable."""

@@ -22,6 +22,7 @@ from australis.protocols.dpc.effects import (
     LaneRestored,
     RunStable,
     RunTentative,
+    SkipAhead,
     StableDone,
     TentativeDone,
 )
@@ -47,6 +48,8 @@ class OutputConfig:
     """Inputs that lead through a blocking operator, such as a join (thesis 4.1.3)."""
     hops_ahead: int = 1
     """How many hops a tuple still has to go from here to the client."""
+    span: int | None = None
+    """So many buckets back its state reaches; None if it is not convergent-capable (4.1.3)."""
 
 
 class Output:
@@ -202,6 +205,26 @@ class Output:
             and self.upto >= self.target
             and all(i.healthy for i in self.inputs)
         )
+
+    # --- bounded logs (4.9.4) -------------------------------------------------------------
+
+    @property
+    def keeps(self) -> int | None:
+        """How many buckets its log keeps at most; None if all that is not acknowledged."""
+        return None if self.config.span is None else self.options.keep_log
+
+    def skip(self) -> list[Effect]:
+        """Begin anew where no replica has the next bucket of an input any more."""
+        gone = [upto for i in self.inputs if (upto := i.gone_upto) is not None]
+        if not gone or self.keeps is None or self.busy or self.state_lost:
+            return []
+        assert self.config.span is not None
+        effects = self._drop() if self.forked else []
+        self._go(Turn.SKIPPED)
+        self.upto = self.checkpointed = max(gone)
+        self.begins = self.end = max(self.end, self.upto + self.config.span)
+        self.restart_inputs()
+        return [*effects, SkipAhead(self.stream, self.upto, self.begins)]
 
     # --- what others are told (appendix A) ----------------------------------------------
 

@@ -19,7 +19,7 @@ from australis.kernel.machine import (
     SetTimer,
     TimerFired,
 )
-from australis.protocols.dpc.effects import BucketClosed, CloseBucket, Deliver, Started
+from australis.protocols.dpc.effects import BucketClosed, CloseBucket, Deliver, Started, Truncate
 from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.messages import (
     Bucket,
@@ -84,9 +84,10 @@ class SourceMachine:
             self.subscribers.heard(sender, want, heartbeat.life, heartbeat.number)
         status = StreamStatus(self.stream, State.STABLE, self.begins, self.end, True)
         reply = HeartbeatReply(self.life, heartbeat.number, (status,))
-        truncations = self.subscribers.truncation(self.begins, self.end)
-        if truncations:
-            self.begins = min(self.subscribers.acknowledged, self.end)
+        truncations = self.subscribers.truncation(self.begins, self.end, self.options.keep_log)
+        for truncation in truncations:
+            assert isinstance(truncation, Truncate)
+            self.begins = truncation.upto
         return [Send(sender, reply), *self._send(sender), *truncations]
 
     def _send(self, only: str | None = None) -> list[Effect]:
@@ -112,6 +113,13 @@ class Tentatives(Message, frozen=True, array_like=True, tag=True, gc=False):
 class Undo(Message, frozen=True, array_like=True, tag=True, gc=False):
     """Everything after the tuples of this bucket is taken back."""
 
+    upto: int
+
+
+class Skipped(Message, frozen=True, array_like=True, tag=True, gc=False):
+    """The stable tuples of the buckets (after, upto] are gone and will not come."""
+
+    after: int
     upto: int
 
 
@@ -160,9 +168,22 @@ class ClientMachine:
     def _tick(self, now: int) -> list[Effect]:
         effects: list[Effect] = [self._ask(node, now) for node in self.monitors]
         effects += self._choose(now)
+        effects += self._skip()
         effects += self._settle()
         effects.append(SetTimer("heartbeat", now + self.options.heartbeat_us))
         return effects
+
+    def _skip(self) -> list[Effect]:
+        """Go on behind what no replica has any more (bounded logs, thesis 4.9.4)."""
+        after, upto = self.input.have, self.input.gone_upto
+        if upto is None or self.options.keep_log is None:
+            return []
+        effects: list[Effect] = []
+        if self._told > after and not self._correcting:
+            effects.append(Deliver(self.stream, Undo(after)))
+            self._correcting = True
+        self.input.restart_after(upto)
+        return [*effects, Deliver(self.stream, Skipped(after, upto))]
 
     def _choose(self, now: int) -> list[Effect]:
         if not self.input.choose(now):

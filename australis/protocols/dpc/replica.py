@@ -225,6 +225,8 @@ class ReplicaMachine:
         """Let outputs do what they can do now."""
         effects: list[Effect] = []
         for output in outputs:
+            if output.keeps is not None:
+                effects += output.skip()
             effects += output.turn()
             if self.options.staggered:
                 effects += self._take_turns(now)
@@ -279,7 +281,7 @@ class ReplicaMachine:
         return [Send(sender, reply), *effects]
 
     def _truncate(self, output: Output) -> list[Effect]:
-        effects = output.subscribers.truncation(output.begins, output.end)
+        effects = output.subscribers.truncation(output.begins, output.end, output.keeps)
         for effect in effects:
             assert isinstance(effect, Truncate)
             output.begins = effect.upto

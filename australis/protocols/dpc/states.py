@@ -37,6 +37,7 @@ class Turn(Enum):
     RECONCILING = "stable inputs for what was said tentatively are here"
     CORRECTED = "everything tentative is corrected"
     FAILED_AGAIN = "an input failed before everything was corrected"
+    SKIPPED = "inputs are gone for good: it begins anew behind them"
 
 
 TRANSITIONS: dict[tuple[Phase, Turn], Phase] = {
@@ -48,5 +49,9 @@ TRANSITIONS: dict[tuple[Phase, Turn], Phase] = {
     (Phase.UP_FAILURE, Turn.RECONCILING): Phase.STABILIZATION,
     (Phase.STABILIZATION, Turn.CORRECTED): Phase.STABLE,
     (Phase.STABILIZATION, Turn.FAILED_AGAIN): Phase.UP_FAILURE,
+    (Phase.RECOVERING, Turn.SKIPPED): Phase.RECOVERING,
+    (Phase.STABLE, Turn.SKIPPED): Phase.RECOVERING,
+    (Phase.UP_FAILURE, Turn.SKIPPED): Phase.RECOVERING,
+    (Phase.STABILIZATION, Turn.SKIPPED): Phase.RECOVERING,
 }
 """What this table lacks must not happen."""

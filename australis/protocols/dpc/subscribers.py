@@ -148,7 +148,9 @@ class Subscribers:
         """The last bucket that every consumer has made durable."""
         return min((one.acknowledged for one in self.all.values()), default=-1)
 
-    def truncation(self, begins: int, end: int) -> list[Effect]:
-        """What of the log nobody can ask for any more."""
+    def truncation(self, begins: int, end: int, keep: int | None = None) -> list[Effect]:
+        """What of the log nobody can ask for any more, or what is too old to `keep`."""
         upto = min(self.acknowledged, end)
+        if keep is not None:
+            upto = max(upto, end - keep)
         return [Truncate(self.stream, upto)] if upto > begins else []

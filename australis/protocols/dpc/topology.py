@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from australis.diagram.fragments import Fragment, Plan, cut
-from australis.diagram.model import Diagram, Join
+from australis.diagram.fragments import Fragment, Plan, counts_tuples, cut
+from australis.diagram.model import Aggregate, Diagram, Join, Spark, TimeWindow
 from australis.protocols.dpc.messages import reader_key
 from australis.protocols.dpc.outputs import OutputConfig
 from australis.protocols.dpc.replica import ReplicaConfig
@@ -61,7 +61,14 @@ def replicate(diagram: Diagram, replicas: Mapping[str, int], default: int = 2) -
             node,
             {s: producers(s, i) for s in _inputs(f)},
             tuple(
-                OutputConfig(p.output, p.inputs, consumers[p.output], _blocking(p), hops[p.output])
+                OutputConfig(
+                    p.output,
+                    p.inputs,
+                    consumers[p.output],
+                    _blocking(p),
+                    hops[p.output],
+                    span_buckets(p, diagram.bucket_us),
+                )
                 for p in f.plans
             ),
             tuple(n for n in nodes[f.name] if n != node),
@@ -114,6 +121,23 @@ def _hops(fragments: tuple[Fragment, ...], results: set[str]) -> dict[str, int]:
                 if stream in hops:
                     hops[stream] = max(hops[stream], hops[plan.output] + 1)
     return hops
+
+
+def span_buckets(plan: Plan, bucket_us: int) -> int | None:
+    """How far back the state of a plan reaches; None if a tuple may matter for ever.
+
+    Windows of time and joins forget (they are convergent-capable, thesis 4.1.3); windows of
+    so many tuples and the user's own functions may not.
+    """
+    reach_us = 0
+    for operator in plan.operators:
+        if isinstance(operator, Spark) or counts_tuples(operator):
+            return None
+        if isinstance(operator, Aggregate) and isinstance(operator.window, TimeWindow):
+            reach_us += operator.window.size_us
+        elif isinstance(operator, Join):
+            reach_us += operator.within_us
+    return -(-reach_us // bucket_us) + (1 if reach_us else 0)
 
 
 def _blocking(plan: Plan) -> frozenset[str]:

@@ -25,6 +25,7 @@ from australis.protocols.dpc.effects import (
     SendHead,
     SendLog,
     ShipSnapshot,
+    SkipAhead,
     SnapshotInstalled,
     StableDone,
     Started,
@@ -133,6 +134,7 @@ class ReplicaHost(LogHost):
             DropLane: self._drop,
             ShipSnapshot: self._ship,
             InstallSnapshot: self._install,
+            SkipAhead: self._skip,
         }
 
     def log(self, stream: str) -> SimLog:
@@ -279,6 +281,14 @@ class ReplicaHost(LogHost):
         self._states[e.stream] = e.state
         self._committed[e.stream] = (e.state, e.upto)
         self.later(self._costs.sync_us, self.take, SnapshotInstalled(e.stream, e.upto))
+
+    def _skip(self, e: SkipAhead) -> None:
+        state = self._engines[e.output].initial
+        store = self.stores[e.output]
+        store.checkpoint(state, e.after)
+        store.log.begin_at(e.begins)
+        self._states[e.output] = state
+        self._committed[e.output] = (state, e.after)
 
 
 class SourceHost(LogHost):

@@ -2,7 +2,7 @@
 
 `lite` is a small diagram with a few faults, for a first look; `swarm` draws
 everything there is to draw: diagrams, replicas, options, clocks, links and faults;
-`flapping` cuts one source after the other so that one is always down; `performance`
+`bounded` has outages longer than its logs reach back; `flapping` cuts one source after the other so that one is always down; `performance`
 has no faults and a long stream.
 """
 
@@ -42,6 +42,7 @@ def draw(preset: str, seed: int) -> Scenario:
         "lite": _lite,
         "swarm": _swarm,
         "flapping": _flapping,
+        "bounded": _bounded,
         "performance": _performance,
     }
     if preset not in makers:
@@ -86,6 +87,25 @@ def _flapping(seed: int, chance: Chance) -> Scenario:
         on_arrow=rng.random() < 0.5,
         progress_us=2 * len(sources) * down + 5 * SECOND,
     )
+
+
+def _bounded(seed: int, chance: Chance) -> Scenario:
+    rng = chance.stream("options")
+    topology = replicate(rng.choice([_chain, _diamond, _joined, _tree])(rng.randint(3, 4)), {})
+    spans = [o.span or 0 for r in topology.replicas for o in r.outputs]
+    promised = rng.choice((6, 10))
+    options = DpcOptions(
+        bucket_us=SECOND,
+        heartbeat_us=250 * MILLISECOND,
+        max_delay_us=3 * SECOND,
+        input_window=16,
+        keep_log=sum(sorted(spans)[-4:]) + promised + 8,
+    )
+    at = rng.randrange(8 * SECOND, 15 * SECOND)
+    cut = Fault(Kind.ISOLATE, at, rng.randrange(40, 60) * SECOND, rng.choice([*topology.sources]))
+    more = _faults(chance.stream("faults"), topology, rng.randint(0, 3))
+    faults = (cut, *(f for f in more if f.kind is not Kind.WIPE))
+    return _scenario(seed, topology, options, faults, on_arrow=True, promised=promised)
 
 
 def _swarm(seed: int, chance: Chance) -> Scenario:

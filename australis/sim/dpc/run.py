@@ -54,6 +54,8 @@ class Scenario:
     clock_drift: float = 0.0
     progress_us: int | None = None
     """How often every client must get something stable while faults go on; None: no matter."""
+    promised: int | None = None
+    """With bounded logs: how many of the latest buckets every client gets corrected."""
     replica_class: type[ReplicaMachine] = ReplicaMachine
     client_class: type[ClientMachine] = ClientMachine
     source_class: type[SourceMachine] = SourceMachine
@@ -93,7 +95,7 @@ class Run:
         self.engines = {s: SharedEngine(make()) for s, make in scenario.engines.items()}
         self.oracle = Oracle(topology.plans, self.engines)
         self.clients = {c.name: c.stream for c in topology.clients}
-        self.stable = StableAtClients(self.oracle, self.clients)
+        self.stable = StableAtClients(self.oracle, self.clients, scenario.promised)
         self.corrected = Corrected(self.clients)
         self.coverage = Coverage()
         checkers: list[Checker] = [

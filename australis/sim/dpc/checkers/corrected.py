@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from australis.protocols.dpc.proxies import Insertions, RecDone, Tentatives, Undo
+from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.sim.dpc.probes import Checker
 
 
@@ -35,6 +35,8 @@ class Corrected(Checker):
             self._stable[client] = number
         elif isinstance(what, Tentatives):
             self._tentative(client, what)
+        elif isinstance(what, Skipped):
+            self._stable[client] = what.upto
         elif isinstance(what, Undo):
             believed.clear()
             self._correcting.add(client)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from australis.protocols.dpc.proxies import Insertions, Undo
+from australis.protocols.dpc.proxies import Insertions, Skipped, Undo
 from australis.sim.dpc.oracle import Oracle
 from australis.sim.dpc.probes import Checker
 
@@ -15,9 +15,13 @@ class StableAtClients(Checker):
 
     name = "stable"
 
-    def __init__(self, oracle: Oracle, clients: Mapping[str, str]) -> None:
+    def __init__(
+        self, oracle: Oracle, clients: Mapping[str, str], promised: int | None = None
+    ) -> None:
         self._oracle = oracle
         self._clients = clients
+        self._promised = promised
+        """With bounded logs: so many of the latest buckets must not be skipped."""
         self.end = dict.fromkeys(clients, -1)
 
     def delivered(self, client: str, what: Any, now: int) -> None:
@@ -30,5 +34,13 @@ class StableAtClients(Checker):
                     f"{client} got other tuples in bucket {bucket.number} than without faults"
                 )
             self.end[client] = bucket.number
+        elif isinstance(what, Skipped):
+            self._skipped(client, what)
         elif isinstance(what, Undo) and what.upto != self.end[client]:
             self.fail(f"{client} was told to undo to {what.upto}, stable are {self.end[client]}")
+
+    def _skipped(self, client: str, what: Skipped) -> None:
+        newest = self._oracle.end(self._clients[client])
+        if self._promised is None or what.upto > newest - self._promised:
+            self.fail(f"{client} was told that buckets up to {what.upto} of {newest} are gone")
+        self.end[client] = what.upto

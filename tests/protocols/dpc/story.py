@@ -237,15 +237,17 @@ _WORDS = {"S": "stable", "T": "tentative"}
 
 
 def _joined(lines: list[Line]) -> list[Line]:
-    """Buckets of one kind that follow each other in one line, at the time of the last."""
+    """Buckets of one kind that follow each other in one line, at the time of the first."""
     shown: list[Line] = []
     run: list[Line] = []
 
     def flush() -> None:
         if run:
             first, last = run[0].text, run[-1].text
-            several = f"{first[1:]}" if first == last else f"{first[1:]}-{last[1:]}"
-            shown.append(Line(run[-1].at_us, run[0].who, f"{_WORDS[first[0]]} {several}"))
+            numbers = f"{first[1:]}" if first == last else f"{first[1:]}-{last[1:]}"
+            begin, end = run[0].at_us, run[-1].at_us
+            until = f" (until {end / SECOND:.2f})" if end - begin > SECOND // 10 else ""
+            shown.append(Line(begin, run[0].who, f"{_WORDS[first[0]]} {numbers}{until}"))
             run.clear()
 
     for line in lines:

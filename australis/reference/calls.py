@@ -217,16 +217,19 @@ def _spread(function: str, value: Compiled, scale: int) -> Call:
         divisor = n * n if population else n * (n - 1)
         if n != fitted or divisor <= 0:
             return None
-        result = _scatter(n, total, squares) / float(divisor) / (factor * factor)
+        spread = _scatter(n, total, squares)
+        if spread is None:
+            return None
+        result = spread / float(divisor) / (factor * factor)
         return math.sqrt(result) if root else result
 
     return Call(t.DOUBLE, lift, _add_each, finish)
 
 
-def _scatter(n: int, total: int, squares: int) -> float:
+def _scatter(n: int, total: int, squares: int) -> float | None:
     """n times the sum of squares less the square of the sum, rounded where Spark rounds."""
     if abs(squares) >= 10**38:
-        return 0.0  # Spark's sum of squares is NULL then, and greatest(NULL, 0) is 0
+        return None  # Spark's sum of squares does not fit then
     if n < 10**9 and squares < 10**28 and abs(total) < 10**19:
         return max(float(n * squares - total * total), 0.0)
     return max(float(n) * float(squares) - float(total) * float(total), 0.0)
@@ -257,7 +260,7 @@ def percentile(ordered: list[float], share: float) -> float:
     low, high = ordered[lower], ordered[higher]
     if low == high or lower == higher:
         return low
-    return (higher - position) * low + (position - lower) * high
+    return low + (high - low) * (position - lower)
 
 
 _FOLDS: dict[str, Merge] = {

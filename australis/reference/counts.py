@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -176,7 +178,7 @@ def _sum(kind: pa.DataType) -> tuple[pa.DataType, Result]:
     if t.is_integral(kind):
         return t.BIGINT, _of_present(lambda v: x if -(2**63) <= (x := sum(v)) < 2**63 else None)
     if not t.is_decimal(kind):
-        return t.DOUBLE, _of_present(lambda v: float(sum(v)))
+        return t.DOUBLE, _of_present(lambda v: float(reduce(add, v)))
     scale = kind.scale
     result = t.decimal(kind.precision + 10, scale)
     return result, _of_present(
@@ -193,7 +195,7 @@ def _average(kind: pa.DataType) -> tuple[pa.DataType, Result]:
     if t.is_decimal(kind):
         scale = kind.scale
         return t.DOUBLE, _of_present(lambda v: float(_decimal_sum(v, scale) / len(v)))
-    return t.DOUBLE, _of_present(lambda v: float(sum(v) / len(v)))
+    return t.DOUBLE, _of_present(lambda v: float(reduce(add, v) / len(v)))
 
 
 def _spread(call: AggregateCall, kind: pa.DataType) -> Callable[[list[Any]], float | None]:

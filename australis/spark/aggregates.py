@@ -92,6 +92,8 @@ def _variance(whole: Column, *, population: bool) -> Column:
         "double"
     )
     double = n * squares.cast("double") - total.cast("double") * total.cast("double")
-    spread = F.greatest(F.coalesce(exact, double), F.lit(0.0))
+    raw = F.coalesce(exact, double)
+    # Rounding may go below zero; where the squares overflow the result is NULL, not zero.
+    spread = F.when(raw.isNotNull(), F.greatest(raw, F.lit(0.0)))
     divisor = n * n if population else n * (n - F.lit(1))
     return F.when(divisor > 0, spread / divisor)

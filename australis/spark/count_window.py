@@ -9,6 +9,8 @@ begins a window, the kept tuples are all the state there is.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +44,8 @@ def count_window(o: Aggregate, frame: DataFrame) -> DataFrame:
         "_id",
         "_stime",
         F.to_json(key_struct, options).alias("_key"),
-        *(column.alias(f"a{i}") for i, column in enumerate(arguments)),
+        # Without metadata: Spark refuses a second column that is known as the event time.
+        *(column.alias(f"a{i}", metadata={}) for i, column in enumerate(arguments)),
     )
     kinds = [prepared.schema[f"a{i}"].dataType for i in range(len(arguments))]
     calls = [call for _, call in o.compute]
@@ -178,13 +181,18 @@ def _results(
     picked = picked.sort_values(["_key", "_window", "_row"], ignore_index=True)
     grouped = picked.groupby(["_key", "_window"], sort=True)
     result: dict[str, Any] = {"_stime": grouped["_stime"].max()}
+    groups = [group for _, group in grouped]
     for i, call in enumerate(calls):
-        result[f"r{i}"] = grouped.apply(
-            lambda g, i=i, call=call: _value(call, _values(g, i, whole[i]), g["_stime"]),
-            include_groups=False,
-        )
+        values = [_value(call, _values(g, i, whole[i]), g["_stime"]) for g in groups]
+        result[f"r{i}"] = _column(values, result["_stime"].index)
     frame = pd.DataFrame(result).reset_index()
     return frame[["_stime", "_key", *(f"r{i}" for i in range(len(calls)))]]
+
+
+def _column(values: list[Any], index: Any) -> pd.Series:  # type: ignore[type-arg]
+    """One result per window, as it is: left to itself pandas makes integers beside a NULL floats."""
+    times = any(isinstance(value, pd.Timestamp) for value in values)
+    return pd.Series(values, index=index, dtype=None if times else object)
 
 
 def _values(group: pd.DataFrame, i: int, whole: bool) -> pd.Series:  # type: ignore[type-arg]
@@ -212,9 +220,9 @@ def _value(call: AggregateCall, all_values: pd.Series, times: pd.Series) -> Any:
         return None
     match call.function:
         case "sum":
-            return _fitting(sum(values.tolist()))
+            return _fitting(_total(values))
         case "avg":
-            return float(sum(values.tolist()) / len(values))
+            return float(_total(values) / len(values))
         case "min":
             return _plain(values.min())
         case "max":
@@ -243,6 +251,11 @@ def _spread(call: AggregateCall, values: np.ndarray[Any, Any]) -> float | None:
         return None
     variance = float(np.var(values, ddof=freedom))
     return variance**0.5 if call.function.startswith("stddev") else variance
+
+
+def _total(values: pd.Series) -> Any:  # type: ignore[type-arg]
+    """The plain sum, one value after the other: Python's own differs between its versions."""
+    return functools.reduce(operator.add, values.tolist())
 
 
 def _fitting(total: Any) -> Any:

@@ -205,3 +205,34 @@ def test_mistakes_are_told_in_one_sentence(
     assert code == 2
     assert out == ""
     assert said in one_sentence(err)
+
+
+JOINED = """
+diagram: joined
+sources:
+  orders:
+    jsonl: orders.jsonl
+    schema: at timestamp, shop string, amount double
+    time: at
+operators:
+  counts: {aggregate: orders, window: 1 s, by: [shop], compute: {n: count(*)}}
+  most: {aggregate: orders, window: 1 s, by: [shop], compute: {top: max(amount)}}
+  both:
+    join: [counts, most]
+    within: 0 s
+    on: left.shop = right.shop
+    select: {n: left.n, top: right.top}
+sinks:
+  lines: {from: both, jsonl: both.jsonl}
+"""
+
+
+def test_a_lane_that_reads_its_stream_twice_runs_in_a_session_of_its_own(tmp_path: Path) -> None:
+    prepare(tmp_path, rows=600)
+    diagram = tmp_path / "joined.yaml"
+    diagram.write_text(JOINED)
+    code, _, err = run(diagram)
+    assert code == 0, err
+    rows = [json.loads(line) for line in (tmp_path / "both.jsonl").open()]
+    # Ten rows a second: those of second s are s, s + 60, ..., s + 540.
+    assert sorted((row["n"], row["top"]) for row in rows) == [(10, 540 + s) for s in range(60)]

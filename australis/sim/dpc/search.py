@@ -14,13 +14,14 @@ import signal
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 
 from australis.kernel.durations import MILLISECOND, SECOND
-from australis.kernel.errors import UserError
+from australis.kernel.errors import Stopped, UserError
 from australis.protocols.dpc.states import TRANSITIONS
 from australis.sim.dpc.broken import VARIANTS
 from australis.sim.dpc.faults import Fault
@@ -148,13 +149,15 @@ def search(setup: Setup, seeds: Iterable[int], workers: int) -> Iterator[Verdict
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin_work)
     todo = iter(seeds)
     try:
-        running: deque[Future[Verdict]] = deque(
-            pool.submit(judge, setup, seed) for seed in islice(todo, AHEAD * workers)
-        )
+        with _deaf_to_interrupts():
+            first = islice(todo, AHEAD * workers)
+            running = deque([pool.submit(judge, setup, seed) for seed in first])
         while running:
             verdict = running.popleft().result()
             running.extend(pool.submit(judge, setup, seed) for seed in islice(todo, 1))
             yield verdict
+    except BrokenProcessPool:
+        raise Stopped("a worker process died; was there memory enough?") from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in set(multiprocessing.active_children()) - others:
@@ -162,9 +165,21 @@ def search(setup: Setup, seeds: Iterable[int], workers: int) -> Iterator[Verdict
         pool.shutdown(wait=True)
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let the processes that are started inherit that Ctrl-C is not for them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _begin_work() -> None:
-    """Leave Ctrl-C to the process that hands out the work, and do not outlive it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Do not outlive the process that hands out the work."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -110,7 +110,7 @@ def test_shrinking_gives_up_in_time() -> None:
 
 def cut_source(lasts_us: int) -> Scenario:
     """The small diagram, one source of which is cut off once."""
-    return replace(draw("lite", 1), faults=(Fault(Kind.ISOLATE, 30 * SECOND, lasts_us, "s1"),))
+    return replace(draw("lite", 1), faults=(Fault(Kind.ISOLATE, 30_500_000, lasts_us, "s1"),))
 
 
 @pytest.fixture(scope="module")

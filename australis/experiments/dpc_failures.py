@@ -52,9 +52,9 @@ class DpcFailures:
             (_table(cases),),
             (*_DEVIATIONS, _measured(patient, overlapping)),
             (
-                Picture("5-6a-thesis", _svg("a, overlapping, all must heal first", patient)),
-                Picture("5-6a-ours", _svg("a, overlapping, our stable lane", overlapping)),
-                Picture("5-6b", _svg("b, failure 2 as failure 1 heals", during)),
+                Picture("5-6a-thesis", _svg("(a): overlapping, all must heal first", patient)),
+                Picture("5-6a-ours", _svg("(a): overlapping, our stable lane", overlapping)),
+                Picture("5-6b", _svg("(b): failure 2 as failure 1 heals", during)),
             ),
         )
 
@@ -226,7 +226,7 @@ def _svg(case: str, heard: Heard) -> str:
         Series("UNDO (to)", numbers(What.UNDO), True, "#6a4c93", 4),
         Series("REC_DONE (as 0)", numbers(What.REC_DONE), True, "#d32f2f", 4),
     ]
-    return plot(f"Figure 5-6({case})", "time (s)", "sequence number", series)
+    return plot(f"Figure 5-6{case}", "time (s)", "sequence number", series)
 
 
 _DEVIATIONS = (

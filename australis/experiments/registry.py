@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from australis.experiments import dpc_client, dpc_failures, dpc_single
+from australis.experiments import dpc_chain, dpc_client, dpc_failures, dpc_single
 from australis.experiments.claims import Experiment
 from australis.kernel.errors import UserError
 
@@ -10,6 +10,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     dpc_single.EXPERIMENT,
     dpc_client.EXPERIMENT,
     dpc_failures.EXPERIMENT,
+    dpc_chain.EXPERIMENT,
 )
 
 

@@ -51,6 +51,8 @@ class Setting:
     faults: tuple[Fault, ...] = ()
     depth: int = 1
     replicas: int = 1
+    staggered: bool = False
+    """Whether the replicas of a node reconcile one after the other."""
     bucket_us: int = BUCKET_US
     seed: int = 1
     ends_us: int = 60 * SECOND
@@ -75,6 +77,7 @@ class Setting:
             hop_us=100 * MILLISECOND,
             up_failure=self.up_failure,
             stabilization=self.stabilization,
+            staggered=self.staggered,
             heartbeat_us=50 * MILLISECOND,
             long_failure_us=max(5 * SECOND, self.delay_us),
             batch_buckets=2,

@@ -5,11 +5,17 @@ Nothing outside `experiments` uses these classes.
 
 from __future__ import annotations
 
-from australis.kernel.machine import Effect
-from australis.protocols.dpc.messages import Bucket
-from australis.protocols.dpc.options import Policy
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from australis.kernel.machine import Effect, Event, Send
+from australis.protocols.dpc.messages import Bucket, Heartbeat, HeartbeatReply
+from australis.protocols.dpc.options import DpcOptions, Policy
 from australis.protocols.dpc.outputs import Output
+from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
+from australis.protocols.dpc.states import State
 
 
 class ThesisOutput(Output):
@@ -63,3 +69,53 @@ class PatientReplica(ReplicaMachine):
     """A node that waits for all failures to heal."""
 
     output_class = PatientOutput
+
+
+class MutedSource(SourceMachine):
+    """A source that for a while sends its tuples without boundaries (thesis 5.4.2).
+
+    So its tuples go on, but none of them can be stable: it sends each bucket tentatively
+    and says UP_FAILURE. Afterwards the boundaries come, and with them the log.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        consumers: tuple[str, ...],
+        options: DpcOptions,
+        *,
+        which: str,
+        from_us: int,
+        until_us: int,
+    ) -> None:
+        super().__init__(stream, consumers, options)
+        self._silence = range(from_us, until_us) if stream == which else range(0)
+        self._muted = False
+        self._boundary = -1
+
+    def handle(self, event: Event, now: int) -> Sequence[Effect]:
+        """As ever, but for the boundaries."""
+        self._muted = now in self._silence
+        return super().handle(event, now)
+
+    def _heartbeat(self, sender: str, heartbeat: Heartbeat) -> list[Effect]:
+        reply, *rest = super()._heartbeat(sender, heartbeat)
+        if not self._muted:
+            return [reply, *rest]
+        assert isinstance(reply, Send)
+        assert isinstance(reply.message, HeartbeatReply)
+        (status,) = reply.message.streams
+        status = replace(status, state=State.UP_FAILURE, end=self._boundary)
+        return [replace(reply, message=replace(reply.message, streams=(status,))), *rest]
+
+    def _send(self, only: str | None = None) -> list[Effect]:
+        if not self._muted:
+            self._boundary = self.end
+            return super()._send(only)
+        them = self.subscribers
+        for one in them.all.values():
+            one.head = one.overlay
+        return [
+            *them.due(self.begins, self._boundary, settled=False, only=only),
+            *them.head_due(self.begins, self.end, self.options.input_window, only),
+        ]

@@ -160,13 +160,16 @@ class Node(Driver):
         peers: tuple[str, ...] = (),
         consumers: tuple[str, ...] = ("c",),
         hops_ahead: int = 1,
+        span: int | None = None,
         name: str = "n1",
         **changes: Any,
     ) -> None:
         streams: dict[str, tuple[str, ...]] = {}
         for node in producers or ("x1", "x2", "y1"):
             streams[node[0]] = (*streams.get(node[0], ()), node)
-        output = OutputConfig("out", tuple(streams), consumers, frozenset(blocking), hops_ahead)
+        output = OutputConfig(
+            "out", tuple(streams), consumers, frozenset(blocking), hops_ahead, span
+        )
         config = ReplicaConfig(name, streams, (output,), peers)
         super().__init__(ReplicaMachine(config, options(**changes), Random(1)))
         self.nodes = [n for nodes in streams.values() for n in nodes]

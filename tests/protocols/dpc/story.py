@@ -16,6 +16,7 @@ from australis.protocols.dpc.proxies import (
     ClientMachine,
     Insertions,
     RecDone,
+    Skipped,
     Tentatives,
     Undo,
 )
@@ -230,6 +231,8 @@ def _word(what: Any) -> str:
             return f"U{upto}"
         case RecDone():
             return "REC_DONE"
+        case Skipped(after=after, upto=upto):
+            return f"SKIPPED {after + 1}-{upto}"
     raise AssertionError(what)
 
 

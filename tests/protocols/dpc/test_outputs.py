@@ -19,7 +19,7 @@ from protocols.dpc.hand import (
 
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.machine import Effect, SetTimer
-from australis.protocols.dpc.effects import DropLane, ForkLane, RunStable, RunTentative
+from australis.protocols.dpc.effects import DropLane, ForkLane, RunStable, RunTentative, SkipAhead
 from australis.protocols.dpc.messages import Heartbeat, TentativeData
 from australis.protocols.dpc.options import Deadline, Policy
 from australis.protocols.dpc.states import TRANSITIONS, Phase, State, Turn
@@ -144,6 +144,55 @@ def test_stabilization_fails_again() -> None:
     assert len(of(DropLane, effects)) == 1, "the next overlay begins behind a longer log"
 
 
+def convergent(node: Node) -> list[Effect]:
+    """The only replica of x has forgotten everything up to bucket 40; y goes on."""
+    effects = node.answer("x1", status("x", STABLE, 60, begins=40))
+    have = node.machine.inputs["y"].have
+    return effects + node.give("y1", have + 1, have)
+
+
+BOUNDED = {"span": 2, "keep_log": 20}
+
+
+def test_skipped_from_recovering() -> None:
+    node = Node("x1", "y1", **BOUNDED)  # type: ignore[arg-type]
+    node.start()
+    effects = convergent(node)
+    assert of(SkipAhead, effects) == [SkipAhead("out", 40, 42)]
+    assert node.turns() == [Turn.SKIPPED]
+    assert node.out.phase is Phase.RECOVERING
+
+
+def test_skipped_from_stable() -> None:
+    node = Node("x1", "y1", **BOUNDED).stable()  # type: ignore[arg-type]
+    assert of(SkipAhead, convergent(node)) == [SkipAhead("out", 40, 42)]
+    assert node.turns()[-1] is Turn.SKIPPED
+    assert node.out.phase is Phase.RECOVERING
+    assert {i.have for i in node.out.inputs} == {40}, "all inputs are read on from there"
+
+
+def test_skipped_from_up_failure() -> None:
+    node = failing(**BOUNDED)
+    assert of(SkipAhead, convergent(node)) == [SkipAhead("out", 40, 42)]
+    assert node.turns()[-1] is Turn.SKIPPED
+
+
+def test_a_tentative_lane_goes_on_while_the_stable_one_begins_anew() -> None:
+    node = forked(**BOUNDED)
+    node.give("x1", 45, 1)
+    assert node.out.tentative_upto == 45
+    effects = node.answer("y1", status("y", STABLE, 60, begins=40))
+    assert of(SkipAhead, effects) == [SkipAhead("out", 40, 42)]
+    assert of(DropLane, effects) == []
+    assert Turn.SKIPPED not in node.turns()
+
+
+def test_a_lane_that_is_not_convergent_waits_instead() -> None:
+    node = Node("x1", "y1", keep_log=20).stable()
+    assert of(SkipAhead, convergent(node)) == []
+    assert node.out.upto == 0
+
+
 def test_the_turns_above_are_all_there_are() -> None:
     tested = {
         (Phase.RECOVERING, Turn.CAUGHT_UP),
@@ -155,7 +204,8 @@ def test_the_turns_above_are_all_there_are() -> None:
         (Phase.STABILIZATION, Turn.CORRECTED),
         (Phase.STABILIZATION, Turn.FAILED_AGAIN),
     }
-    assert set(TRANSITIONS) == tested
+    skipped = {Phase.RECOVERING, Phase.STABLE, Phase.UP_FAILURE}
+    assert set(TRANSITIONS) == tested | {(phase, Turn.SKIPPED) for phase in skipped}
 
 
 ILLEGAL = [pair for pair in product(Phase, Turn) if pair not in TRANSITIONS]

@@ -31,6 +31,7 @@ from australis.protocols.dpc.effects import (
     RunStable,
     RunTentative,
     SendLog,
+    SkipAhead,
     Truncate,
 )
 from australis.protocols.dpc.messages import (
@@ -515,6 +516,24 @@ def test_a_full_buffer_blocks_all_the_way_up_to_the_sources_4_9_4() -> None:
     assert max(lengths) <= 7
     stable = [w for w in one.told() if w.startswith("S")]
     assert stable == [f"S{n}" for n in range(len(stable))], "and nothing is lost"
+
+
+def test_convergent_fragments_go_on_behind_what_bounded_buffers_have_dropped_4_9_4() -> None:
+    """The lane begins anew with an empty state; its log begins where that is right again."""
+    node = Node("x1", "y1", span=3, keep_log=20).stable(5)
+    effects = node.answer("x1", status("x", STABLE, 60, begins=40))
+    effects += node.give("y1", 6, 5)
+    assert of(SkipAhead, effects) == [SkipAhead("out", 40, 43)]
+    assert node.out.state is FAILURE, "until it has caught up"
+    node.give("x1", 60, 40)
+    node.answer("y1", status("y", STABLE, 60))
+    assert of(RunStable, node.give("y1", 60, 40))[0] == RunStable("out", 40, 56, keep_after=43)
+    assert node.out.state is STABLE
+
+
+def test_bounded_buffers_are_truncated_during_failures_too_4_9_4() -> None:
+    node = Node("x1", "y1", consumers=("c", "d"), span=0, keep_log=4).stable(9)
+    assert of(Truncate, node.message("c", heard(1, acknowledged=2))) == [Truncate("out", 5)]
 
 
 # --- 4.10: clients and sources ------------------------------------------------------------------------

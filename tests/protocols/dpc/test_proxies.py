@@ -37,6 +37,7 @@ from australis.protocols.dpc.proxies import (
     ClientMachine,
     Insertions,
     RecDone,
+    Skipped,
     SourceMachine,
     Tentatives,
     Undo,
@@ -223,6 +224,8 @@ def told(effects: list[Effect]) -> list[str]:
                 words.append(f"U{upto}")
             case RecDone():
                 words.append("REC_DONE")
+            case Skipped(after=after, upto=upto):
+                words.append(f"SKIPPED {after + 1}-{upto}")
     return words
 
 
@@ -318,3 +321,20 @@ def test_a_client_acknowledges_what_it_has_told_the_application() -> None:
     c = Client()
     c.stable(-1, 4)
     assert {h.wants[0].acknowledged for _, h in sent(Heartbeat, c.timer())} == {4}
+
+
+def test_a_client_is_told_what_is_gone_for_good() -> None:
+    c = Client("x1", keep_log=20).failing("x1")
+    c.stable(-1, 3)
+    c.maybe(4)
+    c.answer("x1", status("x", STABLE, 60, begins=40))
+    assert told(c.timer()) == ["U3", "SKIPPED 4-40", "REC_DONE"]
+    assert c.stable(40, 41) == ["S41"]
+
+
+def test_without_bounded_logs_a_client_waits_for_a_replica_that_has_it() -> None:
+    c = Client("x1").failing("x1")
+    c.stable(-1, 3)
+    c.answer("x1", status("x", STABLE, 60, begins=40))
+    assert told(c.timer()) == []
+    assert c.stable(40, 41) == []

@@ -12,7 +12,7 @@ from protocols.dpc.story import chain
 from australis.diagram.fragments import cut
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.messages import Bucket, Heartbeat
-from australis.protocols.dpc.proxies import Insertions, RecDone, Tentatives, Undo
+from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.protocols.dpc.states import Phase
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
@@ -95,6 +95,27 @@ def test_stable_tuples_lost_repeated_reordered_or_undone(words: str, why: str) -
 def test_stable_tuples_that_differ_from_the_fault_free_run() -> None:
     with pytest.raises(Violation, match="other tuples in bucket 0"):
         stable().delivered("c", say("S0", "wrong"), 0)
+
+
+class Newest(Knowing):
+    """It also knows that the stream has come to bucket 20."""
+
+    def end(self, stream: str) -> int:
+        return 20
+
+
+def test_only_what_is_older_than_promised_may_be_skipped() -> None:
+    checker = StableAtClients(Newest(), {"c": "x"}, promised=6)
+    checker.delivered("c", Skipped(-1, 14), 0)
+    assert checker.end == {"c": 14}
+    checker.delivered("c", say("S15"), 0)
+    with pytest.raises(Violation, match="buckets up to 16 of 20 are gone"):
+        checker.delivered("c", Skipped(15, 16), 0)
+
+
+def test_nothing_may_be_skipped_where_logs_are_not_bounded() -> None:
+    with pytest.raises(Violation, match="are gone"):
+        StableAtClients(Newest(), {"c": "x"}).delivered("c", Skipped(-1, 0), 0)
 
 
 # --- logs ------------------------------------------------------------------------------------

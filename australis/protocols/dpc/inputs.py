@@ -129,6 +129,16 @@ class Input:
         self.overlay.clear()
         self.said.clear()
 
+    def skip_to(self, bucket: int) -> None:
+        """Go on behind this bucket; what is known beyond it stays."""
+        if self.have < bucket:
+            self.have = bucket
+            self.tentative = max(self.tentative, bucket)
+            for number in [n for n in self.overlay if n <= bucket]:
+                del self.overlay[number]
+                del self.said[number]
+        self.forget(bucket)
+
     # --- which replica --------------------------------------------------------------
 
     def states(self) -> dict[str, State]:
@@ -149,8 +159,10 @@ class Input:
 
     def _state(self, name: str) -> State:
         status = self.monitors[name].status(self.stream)
-        if status is None or self.have < status.begins:
+        if status is None:
             return State.FAILURE
+        if self.have < status.begins and self.options.keep_log is None:
+            return State.FAILURE  # another replica has what this one lacks
         return self.monitors[name].state(self.stream)
 
     def end(self, name: str) -> int:

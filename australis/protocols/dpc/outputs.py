@@ -214,17 +214,22 @@ class Output:
         return None if self.config.span is None else self.options.keep_log
 
     def skip(self) -> list[Effect]:
-        """Begin anew where no replica has the next bucket of an input any more."""
+        """Begin anew where no replica has the next bucket of an input any more.
+
+        A tentative lane goes on meanwhile; without one, the node recovers.
+        """
         gone = [upto for i in self.inputs if (upto := i.gone_upto) is not None]
-        if not gone or self.keeps is None or self.busy or self.state_lost:
+        ready = all(i.healthy for i in self.inputs) and not self.busy and not self.state_lost
+        if not gone or self.keeps is None or not ready:
             return []
         assert self.config.span is not None
-        effects = self._drop() if self.forked else []
-        self._go(Turn.SKIPPED)
+        if not self.forked:
+            self._go(Turn.SKIPPED)
         self.upto = self.checkpointed = max(gone)
         self.begins = self.end = max(self.end, self.upto + self.config.span)
-        self.restart_inputs()
-        return [*effects, SkipAhead(self.stream, self.upto, self.begins)]
+        for one in self.inputs:
+            one.skip_to(self.upto)
+        return [SkipAhead(self.stream, self.upto, self.begins)]
 
     # --- what others are told (appendix A) ----------------------------------------------
 

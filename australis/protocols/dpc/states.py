@@ -52,6 +52,5 @@ TRANSITIONS: dict[tuple[Phase, Turn], Phase] = {
     (Phase.RECOVERING, Turn.SKIPPED): Phase.RECOVERING,
     (Phase.STABLE, Turn.SKIPPED): Phase.RECOVERING,
     (Phase.UP_FAILURE, Turn.SKIPPED): Phase.RECOVERING,
-    (Phase.STABILIZATION, Turn.SKIPPED): Phase.RECOVERING,
 }
 """What this table lacks must not happen."""

@@ -60,6 +60,11 @@ tentative; buffers are bounded; inputs that keep failing do not stop progress.
 - *Promises between replicas are leases* that are renewed (4.7.3 does not say what happens
   when the other dies), and a node that nobody answers stabilises without suspending.
 - *Undo/redo* (appendix B) is not here; it exists for comparison in `experiments` only.
-- *Not yet:* bounded logs of convergent-capable fragments (4.9.4). With `max_log` a full log
-  holds its lane back, and in the end the sources drop tuples, as for all other fragments.
+- *Bounded logs* (4.9.4): with `keep_log`, logs of convergent-capable fragments forget old
+  buckets whether or not they are acknowledged; who needed them skips ahead, begins with an
+  empty state and publishes again once that has converged, and the client is told what is
+  gone (`Skipped`). With `max_log` a full log holds its lane back, and in the end the sources
+  drop tuples. A deployment uses one of the two.
+- *Not here:* leases on replica sets. A consumer that is silent for ever holds truncation back
+  unless `keep_log` is set; nodes do not join or leave.
 """

@@ -90,6 +90,12 @@ class Heard(Checker):
         return max(self.latency_us(d) for d in early) / SECOND
 
     @property
+    def mean_ms(self) -> float:
+        """The average latency of a tuple; tuples are spread evenly over their buckets."""
+        waits = [(self.latency_us(d) - self.bucket_us / 2, d.rows) for d in self.new(SECOND)]
+        return sum(w * rows for w, rows in waits) / sum(rows for _, rows in waits) / 1000
+
+    @property
     def stable_again_s(self) -> float:
         """When the last correction was complete, in seconds after the failure began."""
         done = [d.at_us for d in self.deliveries if d.what is What.REC_DONE]

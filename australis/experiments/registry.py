@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from australis.experiments import dpc_chain, dpc_client, dpc_failures, dpc_single
+from australis.experiments import dpc_chain, dpc_client, dpc_failures, dpc_overhead, dpc_single
 from australis.experiments.claims import Experiment
 from australis.kernel.errors import UserError
 
@@ -11,6 +11,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     dpc_client.EXPERIMENT,
     dpc_failures.EXPERIMENT,
     dpc_chain.EXPERIMENT,
+    dpc_overhead.EXPERIMENT,
 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from australis.kernel.machine import Effect, Event, Send
+from australis.kernel.machine import Effect, Event, Send, SetTimer
 from australis.protocols.dpc.messages import Bucket, Heartbeat, HeartbeatReply
 from australis.protocols.dpc.options import DpcOptions, Policy
 from australis.protocols.dpc.outputs import Output
@@ -119,3 +119,22 @@ class MutedSource(SourceMachine):
             *them.due(self.begins, self._boundary, settled=False, only=only),
             *them.head_due(self.begins, self.end, self.options.input_window, only),
         ]
+
+
+class PhasedSource(SourceMachine):
+    """A source whose boundaries do not fall on the edges of buckets.
+
+    Each bucket is announced some time after its end, the same for all: a source of the
+    thesis says every so often how far it is, whatever the buckets of the SUnion are.
+    """
+
+    def __init__(
+        self, stream: str, consumers: tuple[str, ...], options: DpcOptions, *, phase_us: int
+    ) -> None:
+        super().__init__(stream, consumers, options)
+        self._phase_us = phase_us
+
+    def _close(self, now: int) -> list[Effect]:
+        timer, *rest = super()._close(now)
+        assert isinstance(timer, SetTimer)
+        return [replace(timer, at=timer.at + self._phase_us), *rest]

@@ -40,3 +40,32 @@ def engine(rows: int, rounds: int, seconds: int, scratch: Path | None, as_json: 
     click.echo(json.dumps(result) if as_json else table(result))
     if not all(target["ok"] for target in result["targets"]):
         sys.exit(1)
+
+
+@bench.command()
+@click.option(
+    "--nodes", type=click.IntRange(min=2), default=1_000, show_default=True, help="Nodes."
+)
+@click.option(
+    "--messages",
+    type=COUNT,
+    default=400_000,
+    show_default=True,
+    help="Messages of each round, about.",
+)
+@click.option(
+    "--rounds", type=COUNT, default=7, show_default=True, help="Rounds of each side, alternating."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def kernel(nodes: int, messages: int, rounds: int, as_json: bool) -> None:
+    """The simulator against simpy.
+
+    Nodes in pairs send each other messages over links with latency and jitter:
+    messages delivered per second of CPU time.
+    """
+    from australis.bench.kernel import measure, table
+
+    result = measure(nodes, messages, rounds, say=lambda line: click.echo(line, err=True))
+    click.echo(json.dumps(result) if as_json else table(result))
+    if not all(target["ok"] for target in result["targets"]):
+        sys.exit(1)

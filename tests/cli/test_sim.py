@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from australis.bench import kernel
 from australis.cli.main import cli
 from australis.protocols.dpc.states import TRANSITIONS
 from australis.sim.dpc.broken import VARIANTS
@@ -183,3 +184,31 @@ def test_help_shows_examples() -> None:
     output = sim("--help").output
     assert "australis sim dpc --seed 7" in output
     assert "Exit codes: 0 all promises kept, 1 a promise was broken, 2 wrong input." in output
+
+
+# --- how fast ------------------------------------------------------------------------
+
+
+def test_both_sides_of_the_bench_play_the_same_game() -> None:
+    ours, theirs = kernel.australis_side(20, 100_000), kernel.simpy_side(20, 100_000)
+    assert 1_500 < ours < 1_700
+    assert abs(ours - theirs) <= 20
+
+
+def test_bench_kernel() -> None:
+    arguments = ["bench", "kernel", "--nodes", "10", "--messages", "2000", "--rounds", "1"]
+    result = CliRunner().invoke(cli, [*arguments, "--json"])
+    assert result.exit_code in (0, 1), result.output
+    found = only_object(result.stdout)
+    assert found["bench"] == "kernel"
+    assert found["ours"]["messages_per_s"] > 0
+    assert found["baseline"]["messages_per_s"] > 0
+    (target,) = found["targets"]
+    assert target["value"] == found["ratios"]["messages"]
+    assert "Australis" in CliRunner().invoke(cli, arguments).stdout
+
+
+def test_bench_kernel_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "simpy", None)
+    result = CliRunner().invoke(cli, ["bench", "kernel"])
+    assert str(result.exception) == "'simpy' is not installed, run: pip install simpy"

@@ -145,8 +145,10 @@ def test_stabilization_fails_again() -> None:
 
 
 def convergent(node: Node) -> list[Effect]:
-    """The only replica of x has forgotten everything up to bucket 40; y goes on."""
+    """The only replica of x has forgotten everything up to bucket 40; y is there and goes on."""
     effects = node.answer("x1", status("x", STABLE, 60, begins=40))
+    assert of(SkipAhead, effects) == [], "not before all inputs are there"
+    effects = node.answer("y1", status("y", STABLE, 60))
     have = node.machine.inputs["y"].have
     return effects + node.give("y1", have + 1, have)
 

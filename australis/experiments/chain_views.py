@@ -18,7 +18,7 @@ from australis.experiments.chain import (
 )
 from australis.experiments.claims import Picture, Table, Value
 from australis.experiments.measure import Heard
-from australis.experiments.svg import Series, plot
+from australis.experiments.svg import COLOURS, Series, plot
 
 
 def tables(found: Found, plan: Plan) -> tuple[Table, ...]:
@@ -85,7 +85,9 @@ def pictures(found: Found, plan: Plan) -> tuple[Picture, ...]:
 
     def count_curve(t: Technique, failure: int) -> Series:
         points = tuple((float(d), float(found[t, d, failure].n_tentative)) for d in plan.depths)
-        return Series(f"{t.name.split(',')[0]}, {failure} s", points)
+        colour = COLOURS[plan.failures.index(failure) % len(COLOURS)]
+        dash = "" if t is PROCESS else "6 3"
+        return Series(f"{t.name.split(',')[0]}, {failure} s", points, colour=colour, dash=dash)
 
     def failure_curve(t: Technique, of: str) -> Series:
         points = ((float(f), float(getattr(found[t, DEEPEST, f], of))) for f in plan.failures)

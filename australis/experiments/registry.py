@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from australis.experiments import dpc_chain, dpc_client, dpc_failures, dpc_overhead, dpc_single
+from australis.experiments import (
+    dpc_chain,
+    dpc_client,
+    dpc_failures,
+    dpc_overhead,
+    dpc_reconcile,
+    dpc_single,
+)
 from australis.experiments.claims import Experiment
 from australis.kernel.errors import UserError
 
@@ -12,6 +19,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     dpc_failures.EXPERIMENT,
     dpc_chain.EXPERIMENT,
     dpc_overhead.EXPERIMENT,
+    dpc_reconcile.EXPERIMENT,
 )
 
 

@@ -10,7 +10,7 @@ from math import ceil, floor, log10
 Point = tuple[float, float]
 COLOURS = ("#1f6fb4", "#d1495b", "#2e8b57", "#e09f3e", "#6a4c93", "#4a4a4a", "#17a2b8", "#a0522d")
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
-LEFT, RIGHT, TOP, BOTTOM = 86, 18, 44, 52
+LEFT, RIGHT, TOP, BOTTOM = 86, 32, 44, 52
 LEGEND_LINE = 18
 
 
@@ -23,6 +23,8 @@ class Series:
     dots_only: bool = False
     colour: str = ""
     size: float = 3.0
+    dash: str | None = None
+    """How its line is broken; None leaves it to the plot."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def plot(
     top = TOP + LEGEND_LINE * _legend_lines(series, width)
     xs = [x for s in series for x, _ in s.points]
     ys = [y for s in series for _, y in s.points] + ([0.0] if y_from_zero else [])
-    x_ticks, y_ticks = ticks(min(xs), max(xs)), ticks(min(ys), max(ys))
+    x_ticks = ticks(min(xs), max(xs), whole=all(x == int(x) for x in xs))
+    y_ticks = ticks(min(ys), max(ys))
     frame = Frame(
         (min(x_ticks[0], *xs), max(x_ticks[-1], *xs)), (y_ticks[0], y_ticks[-1]), width, height, top
     )
@@ -106,7 +109,7 @@ def text(
     )
 
 
-def ticks(low: float, high: float, about: int = 6) -> list[float]:
+def ticks(low: float, high: float, about: int = 6, *, whole: bool = False) -> list[float]:
     """Round values that cover a range.
 
     >>> ticks(0, 60)
@@ -115,6 +118,8 @@ def ticks(low: float, high: float, about: int = 6) -> list[float]:
     if high <= low:
         high = low + 1
     raw = (high - low) / about
+    if whole:
+        raw = max(raw, 1.0)
     unit = 10 ** floor(log10(raw))
     step = next(m * unit for m in (1, 2, 2.5, 5, 10) if m * unit >= raw * 0.999)
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
@@ -150,13 +155,17 @@ def _colour(series: Series, i: int) -> str:
     return series.colour or COLOURS[i % len(COLOURS)]
 
 
+def _dash(series: Series, i: int) -> str:
+    return DASHES[i % len(DASHES)] if series.dash is None else series.dash
+
+
 def _curves(frame: Frame, series: Sequence[Series]) -> Iterator[str]:
     for i, one in enumerate(series):
         places = [frame.at(p) for p in one.points]
         colour = _colour(one, i)
         if not one.dots_only:
             joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-            dash = DASHES[i % len(DASHES)]
+            dash = _dash(one, i)
             yield (
                 f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"'
                 f' stroke-dasharray="{dash}"/>'
@@ -186,7 +195,7 @@ def _legend(series: Sequence[Series], width: int) -> Iterator[str]:
         y = TOP + LEGEND_LINE * line
         colour = _colour(one, i)
         if not one.dots_only:
-            dash = DASHES[i % len(DASHES)]
+            dash = _dash(one, i)
             yield (
                 f'<line x1="{x}" y1="{y - 4}" x2="{x + 20}" y2="{y - 4}" stroke="{colour}"'
                 f' stroke-width="2" stroke-dasharray="{dash}"/>'

@@ -149,7 +149,7 @@ def search(setup: Setup, seeds: Iterable[int], workers: int) -> Iterator[Verdict
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin_work)
     todo = iter(seeds)
     try:
-        with _deaf_to_interrupts():
+        with _undisturbed():
             first = islice(todo, AHEAD * workers)
             running = deque([pool.submit(judge, setup, seed) for seed in first])
         while running:
@@ -166,16 +166,23 @@ def search(setup: Setup, seeds: Iterable[int], workers: int) -> Iterator[Verdict
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Let the processes that are started inherit that Ctrl-C is not for them."""
+def _undisturbed() -> Iterator[None]:
+    """Put off Ctrl-C and SIGTERM while workers are started; to them Ctrl-C stays blocked."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    late: list[int] = []
+    ends = (signal.SIGINT, signal.SIGTERM)
+    before = {s: signal.signal(s, lambda number, _frame: late.append(number)) for s in ends}
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        for which, handler in before.items():
+            signal.signal(which, handler)
+        for number in late:
+            signal.raise_signal(number)
 
 
 def _begin_work() -> None:

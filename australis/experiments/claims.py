@@ -97,11 +97,6 @@ def near(text: str, ours: float, paper: float, relative: float, source: Source) 
     return Claim(text, round(ours, 3), ok, paper, source, f"±{relative:.0%}")
 
 
-def at_most(text: str, ours: float, bound: float, unit: str = "", **more: object) -> Claim:
-    """The claim that a value does not exceed a bound."""
-    return Claim(text, round(ours, 3), ours <= bound, tolerance=f"≤ {bound:g}{unit}", **more)  # type: ignore[arg-type]
-
-
 def at_least(text: str, ours: float, bound: float, unit: str = "", **more: object) -> Claim:
     """The claim that a value does not fall below a bound."""
     return Claim(text, round(ours, 3), ours >= bound, tolerance=f"≥ {bound:g}{unit}", **more)  # type: ignore[arg-type]

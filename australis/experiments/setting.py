@@ -69,7 +69,7 @@ class Setting:
     @property
     def options(self) -> DpcOptions:
         """DPC's options: buffers large enough for the longest failure, as in the thesis."""
-        window = 40 * SECOND * 10 // self.bucket_us
+        window = 400 * SECOND // self.bucket_us
         return DpcOptions(
             bucket_us=self.bucket_us,
             max_delay_us=self.delay_us,

@@ -113,7 +113,7 @@ def ticks(low: float, high: float, about: int = 6, *, whole: bool = False) -> li
     """Round values that cover a range.
 
     >>> ticks(0, 60)
-    [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]
+    [0, 10, 20, 30, 40, 50, 60]
     """
     if high <= low:
         high = low + 1

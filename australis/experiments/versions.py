@@ -9,12 +9,16 @@ reconciles. Our nodes have two lanes on one CPU and one set of input buffers ins
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from typing import Any
 
 from australis.experiments.thesis import ThesisOutput, ThesisReplica
 from australis.kernel.durations import MILLISECOND
 from australis.kernel.machine import Effect
 from australis.protocols.dpc.effects import RunStable, RunTentative
+from australis.protocols.dpc.inputs import Input
+from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.outputs import OutputConfig
 from australis.sim.dpc.engine import Inputs
 from australis.sim.dpc.hosts import ReplicaHost
 
@@ -25,23 +29,20 @@ LATE_US = 300 * MILLISECOND
 class VersionedOutput(ThesisOutput):
     """Knows which stable buckets were replayed."""
 
+    def __init__(self, config: OutputConfig, inputs: Iterable[Input], options: DpcOptions) -> None:
+        super().__init__(config, inputs, options)
+        self.replayed: set[tuple[int, int]] = set()
+        """Input and number of each bucket that was replayed."""
+        self._seen = [-1] * len(self.inputs)
+
     def release(self, now: int) -> list[Effect]:
         """Note what was replayed, then go on."""
         for i, one in enumerate(self.inputs):
-            for number in range(self._seen.get(i, -1) + 1, one.have + 1):
+            for number in range(self._seen[i] + 1, one.have + 1):
                 if now - (number + 1) * self.options.bucket_us > LATE_US:
                     self.replayed.add((i, number))
             self._seen[i] = one.have
         return super().release(now)
-
-    @property
-    def _seen(self) -> dict[int, int]:
-        return self.__dict__.setdefault("seen", {})  # type: ignore[no-any-return]
-
-    @property
-    def replayed(self) -> set[tuple[int, int]]:
-        """Input and number of each bucket that was replayed."""
-        return self.__dict__.setdefault("replays", set())  # type: ignore[no-any-return]
 
 
 class VersionedReplica(ThesisReplica):

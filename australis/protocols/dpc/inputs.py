@@ -292,7 +292,8 @@ class Input:
         curr = name == self.choice.curr
         state = self.monitors[name].state(self.stream)
         overlay = name == self.standby or (curr and state is not State.STABLE)
-        head = curr and (name in self._replaying or self.have >= self.room)
+        stuck = self.have >= self.room or self.gone_upto is not None
+        head = curr and (name in self._replaying or stuck)
         return Want(
             self.stream,
             name == self.log_from,

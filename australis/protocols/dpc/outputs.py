@@ -183,7 +183,10 @@ class Output:
         return (
             known
             and self.upto >= self.target - 1
-            and all(i.missing or i.have >= min(i.head - 1, i.room) for i in self.inputs)
+            and all(
+                i.missing or i.gone_upto is not None or i.have >= min(i.head - 1, i.room)
+                for i in self.inputs
+            )
         )
 
     def _go(self, turn: Turn) -> None:

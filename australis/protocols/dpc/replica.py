@@ -149,7 +149,8 @@ class ReplicaMachine:
         self.life = event.life
         for output in self.outputs.values():
             output.begin_life(event.life)
-            output.state_lost = output.stream in event.lost
+            # Without a replica to ask, all there is to go by is what upstream logs still hold.
+            output.state_lost = output.stream in event.lost and bool(self.config.peers)
         for lane in event.lanes:
             self.outputs[lane.stream].restored(lane)
         for output in self.outputs.values():

@@ -149,8 +149,10 @@ class Subscribers:
         return min((one.acknowledged for one in self.all.values()), default=-1)
 
     def truncation(self, begins: int, end: int, keep: int | None = None) -> list[Effect]:
-        """What of the log nobody can ask for any more, or what is too old to `keep`."""
-        upto = min(self.acknowledged, end)
-        if keep is not None:
-            upto = max(upto, end - keep)
+        """What of the log nobody can ask for any more.
+
+        With `keep`, exactly so many buckets stay, acknowledged or not: enough for a consumer
+        that has lost everything to find its state again.
+        """
+        upto = min(self.acknowledged, end) if keep is None else end - keep
         return [Truncate(self.stream, upto)] if upto > begins else []

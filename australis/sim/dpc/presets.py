@@ -1,7 +1,8 @@
 """Scenarios drawn from a seed, in named presets.
 
 `lite` is a small diagram with a few faults, for a first look; `swarm` draws
-everything there is to draw: diagrams, replicas, options, clocks, links and faults;
+everything there is to draw: diagrams, replicas, options, clocks, links and faults, and
+is sometimes `bounded`;
 `bounded` has outages longer than its logs reach back; `flapping` cuts one source after the other so that one is always down; `performance`
 has no faults and a long stream.
 """
@@ -89,9 +90,10 @@ def _flapping(seed: int, chance: Chance) -> Scenario:
     )
 
 
-def _bounded(seed: int, chance: Chance) -> Scenario:
+def _bounded(seed: int, chance: Chance, replicas: int | None = None, more: int = 0) -> Scenario:
     rng = chance.stream("options")
-    topology = replicate(rng.choice([_chain, _diamond, _joined, _tree])(rng.randint(3, 4)), {})
+    diagram = rng.choice([_chain, _diamond, _joined, _tree])(rng.randint(3, 4))
+    topology = replicate(diagram, {}, default=replicas or rng.choice((1, 2)))
     spans = [o.span or 0 for r in topology.replicas for o in r.outputs]
     promised = rng.choice((6, 10))
     options = DpcOptions(
@@ -103,12 +105,13 @@ def _bounded(seed: int, chance: Chance) -> Scenario:
     )
     at = rng.randrange(8 * SECOND, 15 * SECOND)
     cut = Fault(Kind.ISOLATE, at, rng.randrange(40, 60) * SECOND, rng.choice([*topology.sources]))
-    more = _faults(chance.stream("faults"), topology, rng.randint(0, 3))
-    faults = (cut, *(f for f in more if f.kind is not Kind.WIPE))
+    faults = (cut, *_faults(chance.stream("faults"), topology, more + rng.randint(0, 3)))
     return _scenario(seed, topology, options, faults, on_arrow=True, promised=promised)
 
 
 def _swarm(seed: int, chance: Chance) -> Scenario:
+    if chance.stream("kind").random() < 0.15:
+        return _bounded(seed, chance, replicas=2, more=4)
     rng = chance.stream("options")
     diagram = rng.choice([_chain, _diamond, _joined, _tree])(rng.randint(3, 4))
     fragments = [name for name, _ in diagram.cut] if not isinstance(diagram.cut, str) else []

@@ -8,7 +8,7 @@ through operators that do not block: while it works at least tentative results c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise, product
 
 from australis.protocols.dpc.options import DpcOptions
@@ -120,15 +120,25 @@ class Truth:
         if fault.kind is not Kind.WIPE:
             return fault.until_us
         peers = next(r.peers for r in self._topology.replicas if r.name == fault.node)
+        if not peers:  # then it takes all inputs, from upstream logs
+            return self._over(fault.until_us, lambda other: True)
         return min(self._reachable(peer, fault.node, fault.until_us) for peer in peers)
 
     def _reachable(self, peer: str, node: str, at: int) -> int:
         """The first moment from which one node can help another."""
-        for fault in sorted(self._faults, key=lambda f: f.at_us):
+
+        def between(fault: Fault) -> bool:
             pair = {fault.node, fault.other}
-            between = pair == {peer, node} if fault.kind in _OF_LINKS else fault.node == peer
-            if between and fault.at_us <= at < fault.until_us + self._recovery_us(fault):
-                at = fault.until_us + self._recovery_us(fault)
+            return pair == {peer, node} if fault.kind in _OF_LINKS else fault.node == peer
+
+        return self._over(at, between)
+
+    def _over(self, at: int, matters: Callable[[Fault], bool]) -> int:
+        """The first moment from this one on at which no fault that matters is going on."""
+        for fault in sorted(self._faults, key=lambda f: f.at_us):
+            until = fault.until_us + self._recovery_us(fault)
+            if matters(fault) and fault.at_us <= at < until:
+                at = until
         return at
 
     def _recovery_us(self, fault: Fault) -> int:

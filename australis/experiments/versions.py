@@ -60,12 +60,12 @@ class TwoVersions(ReplicaHost):
     def _work(self) -> None:
         if self._urgent and not self._drafting:
             self._drafting = True
-            _, _, effect = heapq.heappop(self._urgent)
+            *_, effect = heapq.heappop(self._urgent)
             inputs = self._without_replays(effect)
             self._spend(1, inputs, self._drafted, effect, inputs)
         if self._patient and not self._reconciling:
             self._reconciling = True
-            job = self._patient.popleft()
+            _, job = self._patient.popleft()
             inputs = self._inputs(job.output, job.after, job.upto)
             self._spend(job.upto - job.after, inputs, self._reconciled, job, inputs)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 
-@dataclass
+@dataclass(slots=True)
 class Link:
     """One direction between two nodes."""
 
@@ -54,7 +54,7 @@ class Network:
 
     def deliveries(self, sender: str, to: str, now: int) -> list[int]:
         """When a message that is sent now arrives: once, more than once, or never."""
-        link = self.link(sender, to)
+        link = self._links.get((sender, to)) or self.link(sender, to)
         if link.cuts:
             self.lost += 1
             return []
@@ -64,7 +64,8 @@ class Network:
             return []
         arrives = now + link.latency_us + link.extra_us + int(link.jitter_us * random())
         if link.in_order:
-            arrives = max(arrives, link.free_at)
+            if arrives < link.free_at:
+                arrives = link.free_at
             link.free_at = arrives
         if link.duplicate and random() < link.duplicate:
             return [arrives, arrives + link.latency_us]

@@ -41,6 +41,7 @@ class World:
         """Whoever wants to see every message that arrives: receiver, sender, message."""
         self._heap: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._planned = 0
+        self._deliver = self.deliver
 
     def at(self, when: int, call: Callable[..., None], *args: Any) -> None:
         """Plan a call; the one that is under way is its cause."""
@@ -58,7 +59,10 @@ class World:
     def send(self, sender: str, to: str, message: Message) -> None:
         """Give a message to the network, which decides when it arrives, and how often."""
         for when in self.network.deliveries(sender, to, self.now):
-            self.at(when, self.deliver, sender, to, message)
+            self._planned += 1
+            heapq.heappush(
+                self._heap, (when, self._planned, self.cause, self._deliver, (sender, to, message))
+            )
 
     def deliver(self, sender: str, to: str, message: Message) -> None:
         """A message reaches its node, if that is still there."""
@@ -84,6 +88,11 @@ class Clock:
         self._rate = 1.0 + drift
         self._plain = drift == 0.0
 
+    @property
+    def exact(self) -> bool:
+        """Whether it shows the world's time."""
+        return self._plain and self._offset_us == 0
+
     def local(self, world_us: int) -> int:
         """What the clock shows at this moment."""
         if self._plain:
@@ -108,6 +117,7 @@ class Host:
         self.world = world
         self.name = name
         self.clock = clock or Clock()
+        self._local = None if self.clock.exact else self.clock.local
         self.machine: Machine | None = None
         self.life = 0
         """How often it was started: what an earlier life had planned no longer counts."""
@@ -151,19 +161,22 @@ class Host:
 
     def take(self, event: Event) -> None:
         """Hand an event to the machine and carry out what it says."""
-        if self.machine is None:
+        machine = self.machine
+        if machine is None:
             return
         if self.paused:
             self._waiting.append(event)
             return
         world = self.world
         if world.trace is None:
-            for effect in self.machine.handle(event, self.clock.local(world.now)):
-                self._performers[type(effect)](effect)
+            local, performers = self._local, self._performers
+            now = world.now if local is None else local(world.now)
+            for effect in machine.handle(event, now):
+                performers[type(effect)](effect)
             return
         world.note(self.name, event)
         cause = world.cause
-        for effect in self.machine.handle(event, self.clock.local(world.now)):
+        for effect in machine.handle(event, self.clock.local(world.now)):
             world.cause = cause
             world.note(self.name, effect)
             self._performers[type(effect)](effect)

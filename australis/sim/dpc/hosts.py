@@ -120,10 +120,10 @@ class ReplicaHost(LogHost):
         self.stores = {stream: LaneStore(e.initial) for stream, e in engines.items()}
         self._states: dict[str, Any] = {}
         self._forks: dict[str, tuple[int, Any]] = {}
-        self._urgent: list[tuple[int, int, RunTentative]] = []
+        self._urgent: list[tuple[int, int, int, RunTentative]] = []
         """Tentative work, the oldest bucket first."""
         self._asked = 0
-        self._patient: deque[RunStable] = deque()
+        self._patient: deque[tuple[int, RunStable]] = deque()
         self._working = False
         self._committed: dict[str, tuple[Any, int]] = {}
         self._performers |= {
@@ -175,26 +175,28 @@ class ReplicaHost(LogHost):
     # --- work ---------------------------------------------------------------------------
 
     def _queue_stable(self, effect: RunStable) -> None:
-        self._patient.append(effect)
+        self._patient.append((self.world.cause, effect))
         self._work()
 
     def _queue_tentative(self, effect: RunTentative) -> None:
         self._asked += 1
-        heapq.heappush(self._urgent, (effect.bucket, self._asked, effect))
+        heapq.heappush(self._urgent, (effect.bucket, self._asked, self.world.cause, effect))
         self._work()
 
     def _work(self) -> None:
         if self._working or not (self._urgent or self._patient):
             return
         self._working = True
+        cause = self.world.cause
         if self._urgent:
-            _, _, effect = heapq.heappop(self._urgent)
+            _, _, self.world.cause, effect = heapq.heappop(self._urgent)
             inputs = self._inputs(effect.output, effect.bucket - 1, effect.bucket)
             self._spend(1, inputs, self._tentative, effect, inputs)
         else:
-            job = self._patient.popleft()
+            self.world.cause, job = self._patient.popleft()
             inputs = self._inputs(job.output, job.after, job.upto)
             self._spend(job.upto - job.after, inputs, self._stable, job, inputs)
+        self.world.cause = cause
 
     def _inputs(self, output: str, after: int, upto: int) -> list[tuple[int, Inputs]]:
         """What is there of the buckets (after, upto] on each input, stable or tentative."""
@@ -257,7 +259,7 @@ class ReplicaHost(LogHost):
 
     def _drop(self, e: DropLane) -> None:
         self._forks.pop(e.output, None)
-        self._urgent = [job for job in self._urgent if job[2].output != e.output]
+        self._urgent = [job for job in self._urgent if job[-1].output != e.output]
         heapq.heapify(self._urgent)
 
     def _tentative(self, e: RunTentative, inputs: Any) -> None:

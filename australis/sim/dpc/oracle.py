@@ -9,7 +9,7 @@ from australis.diagram.fragments import Plan
 from australis.protocols.dpc.messages import Bucket
 from australis.sim.dpc.engine import SharedEngine
 
-FORGET_AFTER = 4096
+FORGET_AFTER = 1024
 """So many buckets of each stream are kept to compare with."""
 
 

@@ -1,10 +1,10 @@
 """Scenarios drawn from a seed, in named presets.
 
-`lite` is a small diagram with a few faults, for a first look; `swarm` draws
-everything there is to draw: diagrams, replicas, options, clocks, links and faults, and
-is sometimes `bounded`;
-`bounded` has outages longer than its logs reach back; `flapping` cuts one source after the other so that one is always down; `performance`
-has no faults and a long stream.
+`lite` is a small diagram with a few faults, for a first look. `swarm` draws everything
+there is to draw: diagrams, replicas, options, clocks, links and faults. `bounded` has
+outages longer than its logs reach back; the swarm has some of these too. `flapping` cuts
+one source after the other so that one is always down. `performance` has no faults and
+a long stream.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.checkers.subscribed import Subscribed
 from australis.sim.dpc.checkers.turns import OneAtATime
 from australis.sim.dpc.engine import SharedEngine
-from australis.sim.dpc.faults import Fault, Kind
+from australis.sim.dpc.faults import Fault
 from australis.sim.dpc.hosts import ClientHost, Costs, ReplicaHost, SourceHost
+from australis.sim.dpc.inflict import Inflictor
 from australis.sim.dpc.oracle import Oracle
 from australis.sim.dpc.probes import Checker, Probe, Violation
 from australis.sim.dpc.truth import Truth
@@ -184,9 +185,10 @@ class Run:
         violation = None
         try:
             self._boot()
+            inflictor = Inflictor(self.world, self.scenario.link, self.scenario.options.bucket_us)
             for fault in self.scenario.faults:
-                self.world.at(fault.at_us, self._begin, fault)
-                self.world.at(fault.until_us, self._end, fault)
+                self.world.at(fault.at_us, inflictor.begin, fault)
+                self.world.at(fault.until_us, inflictor.end, fault)
             self.world.run(self.scenario.safety_us)
             self._heal_and_drain()
         except Violation as found:
@@ -242,64 +244,6 @@ class Run:
                 if output.end < safe:
                     return f"{config.name} has logged up to {output.end}, not {safe}"
         return self.corrected.waits_for
-
-    # --- faults ----------------------------------------------------------------------------
-
-    def _pairs(self, fault: Fault) -> list[tuple[str, str]]:
-        """The links a fault touches."""
-        node = fault.node
-        if fault.kind is Kind.ISOLATE:
-            others = [n for n in self.world.hosts if n != node]
-            return [(node, o) for o in others] + [(o, node) for o in others]
-        if fault.kind is Kind.CUT_ONE_WAY:
-            return [(node, fault.other)]
-        return [(node, fault.other), (fault.other, node)]
-
-    def _begin(self, fault: Fault) -> None:
-        self.world.note("fault", f"{fault} begins")
-        host = self.world.hosts[fault.node]
-        match fault.kind:
-            case Kind.CUT | Kind.CUT_ONE_WAY | Kind.ISOLATE:
-                for pair in self._pairs(fault):
-                    self.world.network.cut(*pair)
-            case Kind.LOSSY:
-                for pair in self._pairs(fault):
-                    link = self.world.network.link(*pair)
-                    link.loss, link.duplicate, link.extra_us = 0.3, 0.1, 20_000
-            case Kind.CRASH | Kind.WIPE if host.machine is not None:
-                self._crash(fault)
-            case Kind.PAUSE:
-                host.pause()
-            case Kind.SLOW if isinstance(host, ReplicaHost):
-                host.slowness = 20
-
-    def _crash(self, fault: Fault) -> None:
-        host = self.world.hosts[fault.node]
-        host.crash()
-        if fault.kind is Kind.WIPE and isinstance(host, ReplicaHost):
-            host.wipe()
-
-    def _end(self, fault: Fault) -> None:
-        self.world.note("fault", f"{fault} ends")
-        host = self.world.hosts[fault.node]
-        match fault.kind:
-            case Kind.CUT | Kind.CUT_ONE_WAY | Kind.ISOLATE:
-                for pair in self._pairs(fault):
-                    self.world.network.mend(*pair)
-            case Kind.LOSSY:
-                for pair in self._pairs(fault):
-                    link = self.world.network.link(*pair)
-                    link.loss = self.scenario.link.loss
-                    link.duplicate, link.extra_us = self.scenario.link.duplicate, 0
-            case Kind.CRASH | Kind.WIPE if host.machine is None:
-                if isinstance(host, SourceHost):
-                    host.boot(self.scenario.options.bucket_us)
-                elif isinstance(host, ReplicaHost):
-                    host.boot()
-            case Kind.PAUSE:
-                host.resume()
-            case Kind.SLOW if isinstance(host, ReplicaHost):
-                host.slowness = 1
 
 
 class Feed(Checker):

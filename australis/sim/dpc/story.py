@@ -334,7 +334,7 @@ class Telling:
     @property
     def delay_bound_us(self) -> int:
         """How long it may wait at most."""
-        return self.run.delay._bound
+        return self.run.delay.bound_us
 
 
 def tell(scenario: Scenario) -> Telling:

@@ -197,7 +197,6 @@ def peak_kb(seconds: int) -> float:
         tracemalloc.stop()
 
 
-@pytest.mark.xfail(strict=False, reason="the delay checker remembers when every bucket entered")
 def test_memory_does_not_grow_with_the_length_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     # What the oracle and the shared engines remember is full after 512 buckets.
     monkeypatch.setattr(oracle, "FORGET_AFTER", 256)

@@ -25,10 +25,11 @@ class BoundedDelay(Checker):
         self, good: Mapping[str, Mapping[str, list[Span]]], bound_us: int, from_bucket: int
     ) -> None:
         self._good = good
-        self._bound = bound_us
+        self.bound_us = bound_us
         self._from = from_bucket
         self._entered: dict[str, dict[int, int]] = {}
         self._heard: dict[str, int] = dict.fromkeys(good, -1)
+        self._forgotten = -1
         self.worst = 0
         self.checked = 0
 
@@ -42,6 +43,13 @@ class BoundedDelay(Checker):
             for number in range(self._heard[client] + 1, what.bucket.number + 1):
                 self._check(client, number, now)
             self._heard[client] = max(self._heard[client], what.bucket.number)
+            self._forget(min(self._heard.values()))
+
+    def _forget(self, upto: int) -> None:
+        for number in range(self._forgotten + 1, upto + 1):
+            for times in self._entered.values():
+                times.pop(number, None)
+        self._forgotten = max(self._forgotten, upto)
 
     def _check(self, client: str, number: int, now: int) -> None:
         if number < self._from:
@@ -50,12 +58,12 @@ class BoundedDelay(Checker):
             entered = self._entered.get(source, {}).get(number)
             if entered is None:
                 continue
-            due = entered + self._bound
+            due = entered + self.bound_us
             if any(begin <= entered and due <= end for begin, end in spans):
                 self.checked += 1
                 self.worst = max(self.worst, now - entered)
                 if now > due:
                     self.fail(
                         f"{client} heard of bucket {number} {(now - entered) / 1e6:.3f} s after"
-                        f" {source} had logged it; {self._bound / 1e6:.3f} s are allowed"
+                        f" {source} had logged it; {self.bound_us / 1e6:.3f} s are allowed"
                     )

@@ -136,11 +136,15 @@ def test_an_interrupted_search_says_how_far_it_got(how: signal.Signals) -> None:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while len(children.read_text().split()) < 2:  # a worker, and Python's resource tracker
         time.sleep(0.05)
-    if how is signal.SIGINT:
-        os.killpg(process.pid, how)  # as a terminal does it
-    else:
-        process.send_signal(how)
-    out, err = process.communicate(timeout=60)
+    try:
+        if how is signal.SIGINT:
+            os.killpg(process.pid, how)  # as a terminal does it
+        else:
+            process.send_signal(how)
+        out, err = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
     found = only_object(out)
     assert found["interrupted"] is True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich import box
@@ -12,10 +13,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from australis.experiments.claims import Claim, Experiment, Result, Table
-from australis.experiments.registry import EXPERIMENTS, find
-from australis.experiments.report import as_object, shown, write
 from australis.kernel.errors import UserError
+
+if TYPE_CHECKING:
+    from australis.experiments.claims import Claim, Experiment, Result, Table
 
 
 @click.group()
@@ -30,6 +31,8 @@ def experiment() -> None:
 @experiment.command("list")
 def list_all() -> None:
     """Say which experiments there are, what they reproduce, and how long they take."""
+    from australis.experiments.registry import EXPERIMENTS
+
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("name", "reproduces", "what", "takes about"):
         grid.add_column(heading, no_wrap=heading == "name")
@@ -53,6 +56,9 @@ def run(name: str, quick: bool, as_json: bool, out: Path | None) -> None:
     Prints what was measured, the paper's values beside ours where its text has them,
     and whether each claim holds. The exit code is 0 if all do, 1 if one does not.
     """
+    from australis.experiments.registry import find
+    from australis.experiments.report import as_object
+
     chosen = find(name)
     say = _Progress()
     result = chosen.run(quick, say)
@@ -68,6 +74,8 @@ def run(name: str, quick: bool, as_json: bool, out: Path | None) -> None:
 
 
 def _write(chosen: Experiment, result: Result, out: Path) -> None:
+    from australis.experiments.report import write
+
     try:
         written = write(chosen, result, out)
     except OSError as error:
@@ -111,6 +119,8 @@ def _show(chosen: Experiment, result: Result) -> None:
 
 
 def _grid(table: Table) -> Grid:
+    from australis.experiments.report import shown
+
     grid = Grid(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in table.columns:
         grid.add_column(column, justify="right")
@@ -120,6 +130,8 @@ def _grid(table: Table) -> Grid:
 
 
 def _claims(claims: tuple[Claim, ...]) -> Grid:
+    from australis.experiments.report import shown
+
     grid = Grid(
         title="Claims", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, expand=True
     )

@@ -20,7 +20,7 @@ class DpcChain:
     name = "dpc-chain"
     description = "Delays through chains of 1 to 4 replicated nodes."
     reproduces = "thesis figures 5-10 to 5-15"
-    duration = "2 to 3 min, quick 15 s"
+    duration = "1 to 3 min, quick 15 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """Run every combination once, then read all figures from it."""

@@ -39,7 +39,7 @@ class DpcReconcile:
     name = "dpc-reconcile"
     description = "State reconciliation by checkpoint/redo and by undo/redo, in real CPU time."
     reproduces = "thesis table 5.1, figures 5-17 and 5-18, expression 5.1"
-    duration = "1 min, quick 10 s"
+    duration = "1 to 2 min, quick 15 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """Measure everything several times, in turns."""

@@ -31,7 +31,7 @@ class DpcSingle:
     name = "dpc-single"
     description = "Suspend, delay or process new tuples on one node."
     reproduces = "thesis figures 5-7 and 5-8"
-    duration = "1 to 2 min, quick 10 s"
+    duration = "1 to 2 min, quick 15 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """Both figures, then figure 5-8 on a node of ours."""

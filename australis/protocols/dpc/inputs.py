@@ -289,15 +289,16 @@ class Input:
         """What to ask of a replica."""
         if name == self.log_from:
             self._confirmed = self.have
+        # Tentative tuples are always welcome from `Curr`: a stable replica may have to release
+        # a bucket early, and by the next heartbeat it would be late.
         curr = name == self.choice.curr
-        state = self.monitors[name].state(self.stream)
-        overlay = name == self.standby or (curr and state is not State.STABLE)
+        overlay = curr or name == self.standby
         stuck = self.have >= self.room or self.gone_upto is not None
         head = curr and (name in self._replaying or stuck)
         return Want(
             self.stream,
             name == self.log_from,
-            overlay or head,
+            overlay,
             head,
             self.have,
             self.tentative,

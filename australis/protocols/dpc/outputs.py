@@ -330,7 +330,13 @@ class Output:
         if options.deadline is Deadline.PER_NODE:
             return self._arrived.setdefault(number, now) + options.max_delay_us
         entered = min(b.entered_us for b in known)
-        return entered + options.max_delay_us - self.config.hops_ahead * options.hop_us
+        deadline = entered + options.max_delay_us - self.config.hops_ahead * options.hop_us
+        if all(i.healthy for i in self.inputs):
+            # All replicas are back: a bucket that is overdue waits for the other inputs'
+            # replays, which are on their way.
+            arrived = self._arrived.setdefault(number, now)
+            return max(deadline, arrived + 2 * options.heartbeat_us)
+        return deadline
 
     def _release(self, number: int) -> list[Effect]:
         effects: list[Effect] = []

@@ -116,11 +116,11 @@ def test_a_tick_tries_another_replica_when_one_is_silent() -> None:
     assert node.out.phase is Phase.STABLE
 
 
-def test_an_input_in_up_failure_is_asked_for_its_overlay() -> None:
+def test_inputs_are_asked_for_their_overlay_before_they_fail() -> None:
     node = Node("x1", "y1").stable()
     node.answer("y1", status("y", UP_FAILURE))
     wants = {to: h.wants[0] for to, h in sent(Heartbeat, node.timer())}
-    assert (wants["y1"].overlay, wants["x1"].overlay) == (True, False)
+    assert (wants["y1"].overlay, wants["x1"].overlay) == (True, True)
 
 
 # --- snapshots ------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class Host:
         self.life = 0
         """How often it was started: what an earlier life had planned no longer counts."""
         self.paused = False
-        self._waiting: list[Event] = []
+        self._waiting: list[tuple[int, Event]] = []
         self._timers: dict[str, int] = {}
         self._performers: dict[type, Callable[[Any], None]] = {
             Send: self._send,
@@ -154,7 +154,8 @@ class Host:
         """Go on, beginning with what has been waiting."""
         self.paused = False
         waiting, self._waiting = self._waiting, []
-        for event in waiting:
+        for cause, event in waiting:
+            self.world.cause = cause
             self.take(event)
 
     # --- events and effects ----------------------------------------------------------
@@ -164,10 +165,10 @@ class Host:
         machine = self.machine
         if machine is None:
             return
-        if self.paused:
-            self._waiting.append(event)
-            return
         world = self.world
+        if self.paused:
+            self._waiting.append((world.cause, event))
+            return
         if world.trace is None:
             local, performers = self._local, self._performers
             now = world.now if local is None else local(world.now)

@@ -207,6 +207,7 @@ class Output:
             self.phase is Phase.STABLE
             and self.upto >= self.target
             and all(i.healthy for i in self.inputs)
+            and (self.keeps is None or all(i.gone_upto is None for i in self.inputs))
         )
 
     # --- bounded logs (4.9.4) -------------------------------------------------------------

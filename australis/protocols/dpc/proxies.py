@@ -179,7 +179,8 @@ class ClientMachine:
         if upto is None or self.options.keep_log is None:
             return []
         effects: list[Effect] = []
-        if self._told > after and not self._correcting:
+        if self._told > after:
+            # Also while corrections run: what was said since the last UNDO is gone as well.
             effects.append(Deliver(self.stream, Undo(after)))
             self._correcting = True
         self.input.restart_after(upto)

@@ -105,9 +105,9 @@ class TrustsOverlay(Input):
     """Goes on using what was said tentatively after the stable tuples have come."""
 
     def take_stable(self, sender: str, data: StableData, now: int) -> bool:
-        overlay = dict(self.overlay)
+        overlay, said = dict(self.overlay), dict(self.said)
         taken = super().take_stable(sender, data, now)
-        self.overlay = overlay
+        self.overlay, self.said = overlay, said
         return taken
 
     def bucket(self, number: int) -> Bucket | None:

@@ -9,6 +9,7 @@ from australis.diagram.fragments import Plan
 from australis.protocols.dpc.messages import Bucket
 from australis.sim.dpc.engine import SharedEngine
 
+UNKNOWN = object()
 FORGET_AFTER = 1024
 """So many buckets of each stream are kept to compare with."""
 
@@ -51,7 +52,9 @@ class Oracle:
 
     def same(self, stream: str, bucket: Bucket) -> bool:
         """Whether this is what a fault-free run has in that bucket."""
-        known = self._known[stream].get(bucket.number)
+        known = self._known[stream].get(bucket.number, UNKNOWN)
         if known is bucket.batch:
             return True
-        return known is not None and bucket.batch is not None and known == bucket.batch
+        if known is UNKNOWN or known is None or bucket.batch is None:
+            return False
+        return bool(known == bucket.batch)

@@ -8,7 +8,7 @@ from typing import Any
 
 from australis.kernel.machine import Message
 from australis.kernel.rng import Chance
-from australis.kernel.trace import Trace
+from australis.kernel.trace import NO_CAUSE, Trace
 from australis.protocols.dpc.messages import Heartbeat
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
@@ -214,6 +214,7 @@ class Run:
 
     def _boot(self) -> None:
         for host in self.world.hosts.values():
+            self.world.cause = NO_CAUSE
             if isinstance(host, SourceHost):
                 host.boot(self.scenario.options.bucket_us)
             elif isinstance(host, ReplicaHost):

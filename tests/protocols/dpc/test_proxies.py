@@ -338,3 +338,14 @@ def test_without_bounded_logs_a_client_waits_for_a_replica_that_has_it() -> None
     c.answer("x1", status("x", STABLE, 60, begins=40))
     assert told(c.timer()) == []
     assert c.stable(40, 41) == []
+
+
+def test_what_was_told_tentatively_is_undone_before_it_is_skipped_4_9_4() -> None:
+    c = Client("x1", keep_log=20).failing("x1")
+    c.stable(-1, 0)
+    c.maybe(1)
+    c.maybe(2)
+    assert c.stable(0, 1) == ["U0", "S1"]
+    assert c.maybe(3) == ["T3"]
+    c.answer("x1", status("x", STABLE, 60, begins=40))
+    assert told(c.timer()) == ["U1", "SKIPPED 2-40", "REC_DONE"]

@@ -194,12 +194,13 @@ class Input:
         self._watch(now)
         if self._calm:
             self.rows_taken[1] += 1
+            self.standby = self._second(self.choice)
             return False
         states = self.states()
         choice, rows = choose(self.choice, states, lambda name: (self.end(name), self._order[name]))
         for row in rows:
             self.rows_taken[row] += 1
-        self.standby = self._second(choice) if rows[-1] != 1 else None
+        self.standby = self._second(choice)
         changed = (choice.curr, choice.bck) != (self.choice.curr, self.choice.bck)
         if changed:
             self._progress_us = now
@@ -243,16 +244,18 @@ class Input:
         )
 
     def _second(self, choice: Choice) -> str | None:
-        """Another replica that sends tentative tuples as `Curr` does, if there is one."""
-        tentative = (State.UP_FAILURE, State.STABILIZATION)
-        found = {
-            name: state
-            for name, m in self.monitors.items()
-            if (state := m.state(self.stream)) in tentative and self._gives(name)
-        }
-        if found.pop(choice.curr, None) is None or not found:
+        """Another replica that is doing as `Curr` does, if there is one.
+
+        Beside a stable replica only a stable one will do: what another says tentatively is
+        not wanted while `Curr` can do better.
+        """
+        states = {name: m.state(self.stream) for name, m in self.monitors.items()}
+        curr = states.pop(choice.curr)
+        alike = (State.STABLE,) if curr is State.STABLE else (State.UP_FAILURE, State.STABILIZATION)
+        if curr not in alike:
             return None
-        return min(found, key=lambda name: (found[name], -self._order[name]))
+        found = [n for n, state in states.items() if state in alike and self._gives(n)]
+        return min(found, key=lambda n: (states[n], -self._order[n]), default=None)
 
     def _look(self) -> None:
         """What the replicas say, taken together."""

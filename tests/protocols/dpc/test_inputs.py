@@ -227,13 +227,13 @@ def test_the_log_is_read_from_one_replica_only() -> None:
     assert r.input.want("x1", -1, r.now).overlay
 
 
-def test_the_current_replica_is_asked_for_log_and_overlay_and_no_other() -> None:
+def test_beside_the_current_replica_another_is_asked_for_its_overlay() -> None:
     r = Reader()
     r.say(x1=STABLE, x2=STABLE)
     want = r.input.want("x1", -1, r.now)
     assert (want.log, want.overlay, want.head) == (True, True, False)
     other = r.input.want("x2", -1, r.now)
-    assert (other.log, other.overlay, other.head) == (False, False, False)
+    assert (other.log, other.overlay, other.head) == (False, True, False)
 
 
 def test_every_replica_hears_what_was_acknowledged() -> None:

@@ -58,11 +58,11 @@ class ThesisReplica(ReplicaMachine):
 class PatientOutput(Output):
     """An output that reconciles only once all its inputs have healed (thesis 5.3)."""
 
-    def run_stable(self) -> list[Effect]:
+    def run_stable(self, now: int) -> list[Effect]:
         """Correct nothing while any input is failed."""
         if self.forked and any(i.failed for i in self.inputs):
             return []
-        return super().run_stable()
+        return super().run_stable(now)
 
 
 class PatientReplica(ReplicaMachine):

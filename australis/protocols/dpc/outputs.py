@@ -80,6 +80,9 @@ class Output:
         """Whether no replica stays available meanwhile, so that this one must."""
         self._arrived: dict[int, int] = {}
         self._batches = 0
+        self._began_us = 0
+        self._bucket_us = 0
+        """How long the stable lane took for a bucket of its last micro-batch."""
 
     # --- what happened ----------------------------------------------------------------
 
@@ -97,9 +100,10 @@ class Output:
         """Number the overlays of this life so that none is taken for an earlier one."""
         self.overlay = Overlay(life << 20, {})
 
-    def stable_done(self, event: StableDone) -> None:
+    def stable_done(self, event: StableDone, now: int) -> None:
         """The log has grown; what the overlay said of these buckets no longer counts."""
         self.busy = False
+        self._bucket_us = (now - self._began_us) // max(1, event.upto - self.upto)
         self.upto, self.end = event.upto, event.end
         for number in [n for n in self.overlay.buckets if n <= self.end]:
             del self.overlay.buckets[number]
@@ -160,7 +164,7 @@ class Output:
                 if any(i.failed for i in self.inputs):
                     self._go(Turn.FAILED_AGAIN)
                     return self._drop()
-                if healthy and self.upto >= self.tentative_upto:
+                if healthy and self.upto >= self.tentative_upto and self._current:
                     self._go(Turn.CORRECTED)
                     return self._drop()
         return []
@@ -176,6 +180,18 @@ class Output:
         if back and self.wants_to_reconcile and self.permitted:
             self._go(Turn.RECONCILING)
         return []
+
+    @property
+    def _current(self) -> bool:
+        """Whether corrections have caught up with normal execution (4.7.2).
+
+        Where the tentative lane runs on meanwhile, passing it says so; a node that suspended
+        new tuples has to process those as well before its replica may take its turn.
+        """
+        return self.available or (
+            self.upto >= self.target - NEAR_BUCKETS
+            and all(i.have >= i.head - NEAR_BUCKETS for i in self.inputs)
+        )
 
     def _caught_up(self) -> bool:
         """Whether a node that was down has processed all it can get."""
@@ -263,21 +279,34 @@ class Output:
 
     # --- the lanes --------------------------------------------------------------------------
 
-    def run_stable(self) -> list[Effect]:
+    def run_stable(self, now: int) -> list[Effect]:
         """Let the stable lane go on as far as its inputs are stable."""
         waits = self.forked and self.phase is Phase.UP_FAILURE and not self.permitted
         full = self.options.max_log is not None and self.end - self.begins >= self.options.max_log
         if self.busy or waits or full or self.state_lost or self.target <= self.upto:
             return []
         self.busy = True
-        upto = min(self.target, self.upto + self.options.batch_buckets)
+        self._began_us = now
+        upto = min(self.target, self.upto + self._batch_size)
         return [RunStable(self.stream, self.upto, upto, self.end)]
+
+    @property
+    def _batch_size(self) -> int:
+        """How many buckets to take at once; beside a tentative lane no more than one hop's time.
+
+        New tuples must not wait for a long micro-batch of corrections.
+        """
+        if not self.forked or not self._bucket_us:
+            return self.options.batch_buckets
+        return max(1, min(self.options.batch_buckets, self.options.hop_us // self._bucket_us))
 
     def release(self, now: int) -> list[Effect]:
         """Release buckets before they are stable, once they can wait no longer."""
         effects: list[Effect] = []
         if self.phase is Phase.RECOVERING or self._suspended:
             return effects
+        if self.options.deadline is Deadline.PER_NODE:
+            self._note_arrivals(now)
         while True:
             number = max(self.tentative_upto, self.upto) + 1 if self.forked else self.upto + 1
             number = self._first_known(number)
@@ -288,6 +317,13 @@ class Output:
                 effects.append(SetTimer(f"release {self.stream}", due))
                 return effects
             effects += self._release(number)
+
+    def _note_arrivals(self, now: int) -> None:
+        """The thesis' delay counts from a bucket's arrival, whether or not it is next."""
+        for one in self.inputs:
+            for number in (*one.stable, *one.overlay):
+                if number > self.upto:
+                    self._arrived.setdefault(number, now)
 
     def _first_known(self, number: int) -> int:
         """This bucket, or the next one of which any input has something.

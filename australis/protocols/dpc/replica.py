@@ -232,7 +232,7 @@ class ReplicaMachine:
             if self.options.staggered:
                 effects += self._take_turns(now)
             effects += output.send()
-            effects += output.run_stable()
+            effects += output.run_stable(now)
             effects += output.release(now)
         return effects
 
@@ -251,7 +251,7 @@ class ReplicaMachine:
 
     def _stable_done(self, event: StableDone, now: int) -> list[Effect]:
         output = self.outputs[event.output]
-        output.stable_done(event)
+        output.stable_done(event, now)
         for one in output.inputs:
             one.forget(output.upto)
         return [*output.checkpoint(), *self._advance([output], now)]
@@ -277,16 +277,16 @@ class ReplicaMachine:
             output.subscribers.heard(sender, want, heartbeat.life, heartbeat.number)
             statuses.append(output.status())
             effects += output.send(sender)
-            effects += self._truncate(output)
+            effects += self._truncate(output, now)
         reply = HeartbeatReply(self.life, heartbeat.number, tuple(statuses))
         return [Send(sender, reply), *effects]
 
-    def _truncate(self, output: Output) -> list[Effect]:
+    def _truncate(self, output: Output, now: int) -> list[Effect]:
         effects = output.subscribers.truncation(output.begins, output.end, output.keeps)
         for effect in effects:
             assert isinstance(effect, Truncate)
             output.begins = effect.upto
-        return effects + (output.run_stable() if effects else [])
+        return effects + (output.run_stable(now) if effects else [])
 
     # --- replicas -----------------------------------------------------------------------------
 

@@ -59,10 +59,10 @@ class Variant:
 class KeepsDuplicates(Output):
     """Appends again what the log already holds when a lane restarts from a checkpoint."""
 
-    def run_stable(self) -> list[Effect]:
+    def run_stable(self, now: int) -> list[Effect]:
         return [
             RunStable(e.output, e.after, e.upto, e.after) if isinstance(e, RunStable) else e
-            for e in super().run_stable()
+            for e in super().run_stable(now)
         ]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
+from australis.sim.dpc.faults import Fault, Kind
+from australis.sim.dpc.hosts import Costs
 from australis.sim.dpc.presets import draw
-from australis.sim.dpc.run import Outcome, Run
+from australis.sim.dpc.run import Outcome, Run, Scenario
 from australis.sim.dpc.search import Setup, Tally, search
 
 SEEDS = 500
@@ -51,3 +54,23 @@ def test_lite_is_a_quiet_start() -> None:
     outcome = Run(draw("lite", 1)).execute()
     assert outcome.violation is None, told(outcome)
     assert outcome.delivered > 0
+
+
+def slow_to_reconcile(*, staggered: bool) -> Scenario:
+    """Replicas that need a third of real time for each lane, and a source cut for 40 s."""
+    scenario = draw("lite", 1)
+    options = replace(scenario.options, max_delay_us=2_500_000, hop_us=500_000, staggered=staggered)
+    return replace(
+        scenario,
+        options=options,
+        costs=Costs(row_us=20_000.0),
+        faults=(Fault(Kind.ISOLATE, 10_000_000, 40_000_000, "s3"),),
+        safety_us=150_000_000,
+    )
+
+
+@pytest.mark.parametrize("staggered", [True, False])
+def test_new_tuples_are_in_time_however_long_reconciling_takes(staggered: bool) -> None:
+    outcome = Run(slow_to_reconcile(staggered=staggered)).execute()
+    assert outcome.violation is None, told(outcome)
+    assert outcome.tentative > 0

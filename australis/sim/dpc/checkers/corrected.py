@@ -10,7 +10,7 @@ from australis.sim.dpc.probes import Checker
 
 
 class Corrected(Checker):
-    """Follows what each application believes."""
+    """Every tentative tuple is undone or corrected in the end, as the signals announce it."""
 
     name = "corrected"
 

@@ -14,6 +14,8 @@ from australis.sim.dpc.run import Outcome, Run, Scenario
 from australis.sim.dpc.search import Setup, Tally, search
 
 SEEDS = 500
+WORKERS = 1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1
+"""All cores, unless another test runs beside this one."""
 
 
 def told(outcome: Outcome) -> str:
@@ -28,7 +30,7 @@ def told(outcome: Outcome) -> str:
 @pytest.mark.timeout(900)
 def test_swarm() -> None:
     tally, broken = Tally(), []
-    for verdict in search(Setup("swarm"), range(SEEDS), os.cpu_count() or 1):
+    for verdict in search(Setup("swarm"), range(SEEDS), WORKERS):
         tally.add(verdict)
         if verdict.checker:
             faults = "\n  ".join(map(str, verdict.faults))

@@ -134,7 +134,13 @@ class Run:
             return []  # a full log holds everything up, which no schedule of faults shows
         return [
             self.delay,
-            ShortFailuresMasked(outages, shortest, truth.switch_us + s.options.max_delay_us),
+            ShortFailuresMasked(
+                outages,
+                shortest,
+                truth.switch_us + s.options.max_delay_us,
+                # Replicas that take turns wait for the slowest of them.
+                share=2.0 if s.options.staggered else 0.5,
+            ),
         ]
 
     # --- building ---------------------------------------------------------------------

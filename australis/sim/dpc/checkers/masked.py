@@ -16,11 +16,16 @@ class ShortFailuresMasked(Checker):
     name = "masked"
 
     def __init__(
-        self, outages: Mapping[str, list[Span]], shortest_us: int, settling_us: int
+        self,
+        outages: Mapping[str, list[Span]],
+        shortest_us: int,
+        settling_us: int,
+        share: float = 0.5,
     ) -> None:
+        """After an outage corrections may take that share of its length, and `settling_us`."""
         self._long = {
             client: [
-                (begin, end + settling_us + (end - begin) // 2)
+                (begin, end + settling_us + int((end - begin) * share))
                 for begin, end in spans
                 if end - begin >= shortest_us
             ]

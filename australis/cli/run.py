@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import click
 
+from australis.cli.interrupts import terminated_like_interrupted
 from australis.cli.progress import Progress
 from australis.kernel.durations import SECOND, parse_duration
 from australis.kernel.errors import UserError
@@ -120,7 +119,7 @@ def run(
     interrupted = False
     # Standard output is for the JSON object alone; a console sink goes beside it.
     aside = redirect_stdout(sys.stderr) if as_json else nullcontext()
-    with aside, progress, running, _terminated_like_interrupted():
+    with aside, progress, running, terminated_like_interrupted():
         try:
             running.start()
             began = time.monotonic()
@@ -135,20 +134,6 @@ def run(
     click.echo(json.dumps(summary) if as_json else _say(summary))
     if interrupted:
         sys.exit(130)
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM, which service managers send, end a run like Ctrl-C."""
-
-    def interrupt(_signal: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _summary(running: Any, seconds: float, interrupted: bool) -> dict[str, Any]:

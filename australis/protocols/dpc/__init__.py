@@ -65,6 +65,9 @@ tentative; buffers are bounded; inputs that keep failing do not stop progress.
   empty state and publishes again once that has converged, and the client is told what is
   gone (`Skipped`). With `max_log` a full log holds its lane back, and in the end the sources
   drop tuples. A deployment uses one of the two.
+- *Not yet right:* replicas that take turns (`staggered`) can miss X: one hands its turn on when
+  it has passed what it said tentatively, though it may still lag, and consumers learn of a
+  suspended node only with their next heartbeat. In place, the default, has no such gap.
 - *Not here:* leases on replica sets. A consumer that is silent for ever holds truncation back
   unless `keep_log` is set; nodes do not join or leave.
 """

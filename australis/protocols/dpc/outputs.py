@@ -81,6 +81,8 @@ class Output:
         self._arrived: dict[int, int] = {}
         self._batches = 0
         self._began_us = 0
+        self.pushed_back = False
+        """Whether its full log ever held its lane up."""
         self._bucket_us = 0
         """How long the stable lane took for a bucket of its last micro-batch."""
 
@@ -164,7 +166,7 @@ class Output:
                 if any(i.failed for i in self.inputs):
                     self._go(Turn.FAILED_AGAIN)
                     return self._drop()
-                if healthy and self.upto >= self.tentative_upto and self._current:
+                if healthy and self.upto >= self.tentative_upto:
                     self._go(Turn.CORRECTED)
                     return self._drop()
         return []
@@ -180,18 +182,6 @@ class Output:
         if back and self.wants_to_reconcile and self.permitted:
             self._go(Turn.RECONCILING)
         return []
-
-    @property
-    def _current(self) -> bool:
-        """Whether corrections have caught up with normal execution (4.7.2).
-
-        Where the tentative lane runs on meanwhile, passing it says so; a node that suspended
-        new tuples has to process those as well before its replica may take its turn.
-        """
-        return self.available or (
-            self.upto >= self.target - NEAR_BUCKETS
-            and all(i.have >= i.head - NEAR_BUCKETS for i in self.inputs)
-        )
 
     def _caught_up(self) -> bool:
         """Whether a node that was down has processed all it can get."""
@@ -283,6 +273,7 @@ class Output:
         """Let the stable lane go on as far as its inputs are stable."""
         waits = self.forked and self.phase is Phase.UP_FAILURE and not self.permitted
         full = self.options.max_log is not None and self.end - self.begins >= self.options.max_log
+        self.pushed_back |= full
         if self.busy or waits or full or self.state_lost or self.target <= self.upto:
             return []
         self.busy = True

@@ -99,6 +99,7 @@ class Run:
         self.stable = StableAtClients(self.oracle, self.clients, scenario.promised)
         self.corrected = Corrected(self.clients)
         self.coverage = Coverage()
+        self._pushed_back = False
         checkers: list[Checker] = [
             Feed(self.oracle),
             self.stable,
@@ -128,20 +129,30 @@ class Run:
         slack = hops * hop_us + 4 * s.clock_offset_us + int(2 * s.clock_drift * s.safety_us)
         good = {c.name: truth.good_paths(c) for c in s.topology.clients}
         outages = {c.name: truth.outages(c) for c in s.topology.clients}
-        self.delay = BoundedDelay(good, s.options.max_delay_us + slack, from_bucket=5)
+        self.delay = BoundedDelay(
+            good, s.options.max_delay_us + slack, from_bucket=5, excused=self._held_up
+        )
         shortest = s.options.max_delay_us - hops * s.options.hop_us - slack
-        if s.options.max_log is not None:
-            return []  # a full log holds everything up, which no schedule of faults shows
         return [
             self.delay,
             ShortFailuresMasked(
                 outages,
                 shortest,
                 truth.switch_us + s.options.max_delay_us,
-                # Replicas that take turns wait for the slowest of them.
-                share=2.0 if s.options.staggered else 0.5,
+                self._held_up,
             ),
         ]
+
+    def _held_up(self) -> bool:
+        """Whether a full log has held its lane or its source up, which excuses delays (4.9.4)."""
+        if self.scenario.options.max_log is None:
+            return False
+        for host in self.world.hosts.values():
+            if isinstance(host, ReplicaHost) and host.machine is not None:
+                self._pushed_back |= any(o.pushed_back for o in host.machine.outputs.values())
+            elif isinstance(host.machine, SourceMachine):
+                self._pushed_back |= host.machine.dropped >= 0
+        return self._pushed_back
 
     # --- building ---------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from australis.protocols.dpc.proxies import Tentatives
@@ -20,12 +20,12 @@ class ShortFailuresMasked(Checker):
         outages: Mapping[str, list[Span]],
         shortest_us: int,
         settling_us: int,
-        share: float = 0.5,
+        excused: Callable[[], bool] = lambda: False,
     ) -> None:
-        """After an outage corrections may take that share of its length, and `settling_us`."""
+        self._excused = excused
         self._long = {
             client: [
-                (begin, end + settling_us + int((end - begin) * share))
+                (begin, end + settling_us + (end - begin) // 2)
                 for begin, end in spans
                 if end - begin >= shortest_us
             ]
@@ -33,7 +33,9 @@ class ShortFailuresMasked(Checker):
         }
 
     def delivered(self, client: str, what: Any, now: int) -> None:
-        if isinstance(what, Tentatives) and not any(a <= now <= b for a, b in self._long[client]):
+        if not isinstance(what, Tentatives) or self._excused():
+            return
+        if not any(a <= now <= b for a, b in self._long[client]):
             self.fail(
                 f"{client} got bucket {what.bucket.number} tentatively at {now / 1e6:.2f} s,"
                 " though no outage was long enough for that"

@@ -58,16 +58,19 @@ tentative; buffers are bounded; inputs that keep failing do not stop progress.
   however long another input is missing.
 - *A stable replica that lags or sends nothing* counts as stabilising in table 4.3.
 - *Promises between replicas are leases* that are renewed (4.7.3 does not say what happens
-  when the other dies), and a node that nobody answers stabilises without suspending.
+  when the other dies).
+- *A node that has its turn suspends new tuples only when no consumer counts on it.* In 4.7.3 it
+  does so at once, and consumers learn of it later, or have no other replica within reach.
+  Its turn ends when it has corrected what it had said; it stays in STABILIZATION until it has
+  caught up with new tuples as well, and leaves them to the others until then.
+- *A node that was away until upstream logs had forgotten what it needs* (it lost its disk, and
+  got an older state back) asks a replica for a newer state.
 - *Undo/redo* (appendix B) is not here; it exists for comparison in `experiments` only.
 - *Bounded logs* (4.9.4): with `keep_log`, logs of convergent-capable fragments forget old
   buckets whether or not they are acknowledged; who needed them skips ahead, begins with an
   empty state and publishes again once that has converged, and the client is told what is
   gone (`Skipped`). With `max_log` a full log holds its lane back, and in the end the sources
   drop tuples. A deployment uses one of the two.
-- *Not yet right:* replicas that take turns (`staggered`) can miss X: one hands its turn on when
-  it has passed what it said tentatively, though it may still lag, and consumers learn of a
-  suspended node only with their next heartbeat. In place, the default, has no such gap.
 - *Not here:* leases on replica sets. A consumer that is silent for ever holds truncation back
   unless `keep_log` is set; nodes do not join or leave.
 """

@@ -155,7 +155,22 @@ class Input:
             stalled = name in self._suspects
             if state is State.STABLE and (behind or stalled or name in self._replaying):
                 raw[name] = State.STABILIZATION
-        return raw
+        return self._with_new_tuples(raw) if self.options.staggered else raw
+
+    def _with_new_tuples(self, states: dict[str, State]) -> dict[str, State]:
+        """Where replicas take turns: those that stabilise and process new tuples all the same.
+
+        While another one, which does not, has the better log, they are there for the new
+        tuples only, like a replica in UP_FAILURE.
+        """
+        stabilise = [n for n, state in states.items() if state is State.STABILIZATION]
+        new = [n for n in stabilise if self._gives(n) and self._told(n) is State.STABILIZATION]
+        if len(new) == len(stabilise):
+            return states
+        return states | dict.fromkeys(new, State.UP_FAILURE)
+
+    def _told(self, name: str) -> State:
+        return self.monitors[name].state(self.stream)
 
     def _state(self, name: str) -> State:
         status = self.monitors[name].status(self.stream)
@@ -197,7 +212,7 @@ class Input:
             self.standby = self._second(self.choice)
             return False
         states = self.states()
-        choice, rows = choose(self.choice, states, lambda name: (self.end(name), self._order[name]))
+        choice, rows = choose(self.choice, states, self._rank)
         for row in rows:
             self.rows_taken[row] += 1
         self.standby = self._second(choice)
@@ -206,6 +221,10 @@ class Input:
             self._progress_us = now
         self.choice = choice
         return changed
+
+    def _rank(self, name: str) -> tuple[int, ...]:
+        """Of replicas in the same state rather one that processes new tuples, and the furthest."""
+        return self._gives(name), self.end(name), self._order[name]
 
     def _watch(self, now: int) -> None:
         """Notice long failures, and replicas that say they have more but send nothing."""
@@ -251,9 +270,13 @@ class Input:
         """
         states = {name: m.state(self.stream) for name, m in self.monitors.items()}
         curr = states.pop(choice.curr)
-        alike = (State.STABLE,) if curr is State.STABLE else (State.UP_FAILURE, State.STABILIZATION)
-        if curr not in alike:
-            return None
+        match curr:
+            case State.STABLE | State.FAILURE:
+                alike = {State.STABLE} & {curr}
+            case State.UP_FAILURE if self.options.staggered:
+                alike = {State.UP_FAILURE}  # leave those alone that stabilise
+            case _:
+                alike = {State.UP_FAILURE, State.STABILIZATION}
         found = [n for n, state in states.items() if state in alike and self._gives(n)]
         return min(found, key=lambda n: (states[n], -self._order[n]), default=None)
 
@@ -262,10 +285,7 @@ class Input:
         states = {name: m.state(self.stream) for name, m in self.monitors.items()}
         self.healthy = State.STABLE in states.values()
         self.failed = not self.healthy and State.STABILIZATION not in states.values()
-        self.missing = not self.healthy and not any(
-            state is State.UP_FAILURE or (state is State.STABILIZATION and self._gives(name))
-            for name, state in states.items()
-        )
+        self.missing = all(state is State.FAILURE for state in states.values())
 
     def _gives(self, name: str) -> bool:
         status = self.monitors[name].status(self.stream)

@@ -24,10 +24,14 @@ class Monitor:
         self._status: dict[str, StreamStatus] = {}
         self._seen: tuple[StreamStatus, ...] = ()
 
-    def next_number(self) -> int:
-        """The number of the next heartbeat; it is pending until a reply comes."""
+    def next_number(self, *, regular: bool = True) -> int:
+        """The number of the next heartbeat; a regular one is pending until a reply comes.
+
+        Those in between, which only say at once what is wanted, prove nothing if they go
+        unanswered: several may be under way in one instant.
+        """
         self._sent += 1
-        self.pending += 1
+        self.pending += regular
         return self._sent
 
     @property

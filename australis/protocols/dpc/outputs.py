@@ -76,8 +76,8 @@ class Output:
         self.tentative_upto = -1
         self.granted = False
         """Whether it is this node's turn to reconcile, where replicas take turns."""
-        self.alone = False
-        """Whether no replica stays available meanwhile, so that this one must."""
+        self.corrects_upto = -1
+        """What it had said tentatively when its turn to reconcile came."""
         self._arrived: dict[int, int] = {}
         self._batches = 0
         self._began_us = 0
@@ -163,12 +163,14 @@ class Output:
             case Phase.UP_FAILURE:
                 return self._turn_from_failure(healthy)
             case Phase.STABILIZATION:
-                if any(i.failed for i in self.inputs):
+                if any(i.failed for i in self.inputs) or self.left_behind:
                     self._go(Turn.FAILED_AGAIN)
                     return self._drop()
-                if healthy and self.upto >= self.tentative_upto:
+                overtaken = self.forked and self.upto >= self.tentative_upto
+                effects = self._drop() if overtaken else []
+                if healthy and not self.forked and self._current:
                     self._go(Turn.CORRECTED)
-                    return self._drop()
+                return effects
         return []
 
     def _turn_from_failure(self, healthy: bool) -> list[Effect]:
@@ -181,7 +183,20 @@ class Output:
         back = not any(i.failed for i in self.inputs)
         if back and self.wants_to_reconcile and self.permitted:
             self._go(Turn.RECONCILING)
+            self.corrects_upto = self.tentative_upto
         return []
+
+    @property
+    def reconciles(self) -> bool:
+        """Whether it has yet to correct what it had said when its turn came."""
+        return self.phase is Phase.STABILIZATION and self.upto < self.corrects_upto
+
+    @property
+    def _current(self) -> bool:
+        """Whether corrections have caught up with normal execution (4.7.2)."""
+        return self.upto >= self.target - NEAR_BUCKETS and all(
+            i.have >= i.head - NEAR_BUCKETS for i in self.inputs
+        )
 
     def _caught_up(self) -> bool:
         """Whether a node that was down has processed all it can get."""
@@ -215,6 +230,22 @@ class Output:
             and all(i.healthy for i in self.inputs)
             and (self.keeps is None or all(i.gone_upto is None for i in self.inputs))
         )
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether upstream logs no longer hold what comes next, though they should.
+
+        They forget what every consumer has acknowledged; a node that lost its disk since then
+        and got an older state back needs a newer one.
+        """
+        return self.keeps is None and any(i.gone_upto is not None for i in self.inputs)
+
+    def lose_state(self) -> list[Effect]:
+        """What this node knows is of no more use; it waits for a replica's snapshot."""
+        effects = self._drop() if self.forked else []
+        self._go(Turn.SKIPPED)
+        self.state_lost = True
+        return effects
 
     # --- bounded logs (4.9.4) -------------------------------------------------------------
 
@@ -258,8 +289,12 @@ class Output:
 
     @property
     def available(self) -> bool:
-        """Whether new tuples are processed; not while it stabilises and a replica does."""
-        suspends = self.options.staggered and not self.alone
+        """Whether new tuples are processed.
+
+        Where replicas take turns, a node that stabilises leaves them to the others: once each
+        consumer has found one, and for as long as none comes back.
+        """
+        suspends = self.options.staggered and not self.subscribers.want_overlay
         return self.phase is not Phase.STABILIZATION or not suspends
 
     def status(self) -> StreamStatus:
@@ -287,7 +322,8 @@ class Output:
 
         New tuples must not wait for a long micro-batch of corrections.
         """
-        if not self.forked or not self._bucket_us:
+        beside = self.forked or self.phase is Phase.STABILIZATION
+        if not beside or not self._bucket_us:
             return self.options.batch_buckets
         return max(1, min(self.options.batch_buckets, self.options.hop_us // self._bucket_us))
 
@@ -350,8 +386,10 @@ class Output:
         """Whether the stable lane will process a bucket by itself before long."""
         if number > self.target:
             return False
-        waits = self.forked and self.phase is Phase.UP_FAILURE and not self.permitted
-        return not waits and (not self.forked or number - self.upto <= NEAR_BUCKETS)
+        if self.forked and self.phase is Phase.UP_FAILURE and not self.permitted:
+            return False
+        behind = self.forked or self.phase is Phase.STABILIZATION
+        return not behind or number - self.upto <= NEAR_BUCKETS
 
     def _deadline(self, number: int, known: list[Bucket], now: int) -> int:
         options = self.options

@@ -166,7 +166,7 @@ class ClientMachine:
         return []
 
     def _tick(self, now: int) -> list[Effect]:
-        effects: list[Effect] = [self._ask(node, now) for node in self.monitors]
+        effects: list[Effect] = [self._ask(node, now, regular=True) for node in self.monitors]
         effects += self._choose(now)
         effects += self._skip()
         effects += self._settle()
@@ -191,9 +191,10 @@ class ClientMachine:
             return []
         return [self._ask(node, now) for node in self.monitors]
 
-    def _ask(self, node: str, now: int) -> Send:
+    def _ask(self, node: str, now: int, *, regular: bool = False) -> Send:
         want = self.input.want(node, self.input.have, now)
-        return Send(node, Heartbeat(self.life, self.monitors[node].next_number(), (want,)))
+        number = self.monitors[node].next_number(regular=regular)
+        return Send(node, Heartbeat(self.life, number, (want,)))
 
     def _reply(self, sender: str, reply: HeartbeatReply, now: int) -> list[Effect]:
         if not self.monitors[sender].replied(reply):

@@ -166,11 +166,12 @@ class ReplicaMachine:
     def _tick(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
         for node in self.monitors:
-            effects.append(self._ask(node, now))
+            effects.append(self._ask(node, now, regular=True))
         for one in self.inputs.values():
             if one.choose(now):
                 effects += self._ask_all(one, now)
         effects += self.stagger.renew()
+        effects += self._leave_behind()
         effects += self._ask_for_snapshots()
         effects += self._advance([o for o in self.outputs.values() if not o.idle], now)
         effects.append(SetTimer(HEARTBEAT, now + self.options.heartbeat_us))
@@ -178,14 +179,14 @@ class ReplicaMachine:
 
     # --- upstream -------------------------------------------------------------------------
 
-    def _ask(self, node: str, now: int) -> Send:
+    def _ask(self, node: str, now: int, *, regular: bool = False) -> Send:
         monitor = self.monitors[node]
         wants = tuple(
             one.want(node, self._acknowledged(one), now)
             for one in self.inputs.values()
             if node in one.monitors
         )
-        return Send(node, Heartbeat(self.life, monitor.next_number(), wants))
+        return Send(node, Heartbeat(self.life, monitor.next_number(regular=regular), wants))
 
     def _ask_all(self, one: Input, now: int) -> list[Effect]:
         """Tell every replica of an input at once that the choice has changed."""
@@ -242,10 +243,10 @@ class ReplicaMachine:
         outputs = self.outputs.values()
         if any(o.wants_to_reconcile for o in outputs):
             effects += self.stagger.ask(now)
-        elif not any(o.phase is Phase.STABILIZATION for o in outputs):
+        elif not any(o.reconciles for o in outputs):
             effects += self.stagger.done()
         for output in outputs:
-            output.granted, output.alone = self.stagger.active, self.stagger.alone
+            output.granted = self.stagger.active
             effects += output.turn()
         return effects
 
@@ -302,6 +303,17 @@ class ReplicaMachine:
         self.stagger.released(peer)
         return self._advance(self.outputs.values(), now)
 
+    def _leave_behind(self) -> list[Effect]:
+        """A state that can no longer be brought up to date is as good as none."""
+        effects: list[Effect] = []
+        if not self.config.peers:
+            return effects
+        for output in self.outputs.values():
+            ready = output.phase is not Phase.STABILIZATION and not output.busy
+            if ready and output.left_behind and not output.state_lost:
+                effects += output.lose_state()
+        return effects
+
     def _ask_for_snapshots(self) -> list[Effect]:
         lost = [o.stream for o in self.outputs.values() if o.state_lost]
         if not lost or not self.config.peers:
@@ -318,7 +330,7 @@ class ReplicaMachine:
 
     def _snapshot(self, peer: str, snapshot: Snapshot, now: int) -> list[Effect]:
         output = self.outputs.get(snapshot.stream)
-        if output is None or not output.state_lost:
+        if output is None or not output.state_lost or snapshot.upto < output.end:
             return []
         s = snapshot
         return [InstallSnapshot(s.stream, s.upto, s.entered_us, s.state)]

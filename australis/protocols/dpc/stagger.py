@@ -3,8 +3,8 @@
 Before a node reconciles it asks one of its replicas, which promises to stay
 available. A node refuses while it reconciles itself, or if it needs to and has the
 lower name. A promise ends when the other is done, or when the other has not renewed it
-for a while: a promise to a node that died must not block its replica. Where no replica answers there is
-nobody to stay available, and the node goes on alone, without suspending new tuples.
+for a while: a promise to a node that died must not block its replica. Where no replica
+answers there is nobody to stay available, and the node goes on alone.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ class Subscribers:
         restarted = life != one.life
         one.life, one.number = life, number
         one.have, one.room = want.have, want.room
-        one.acknowledged = max(one.acknowledged, want.acknowledged)
+        # A consumer that comes back without its disk needs again what it once acknowledged.
+        one.acknowledged = max(-1 if restarted else one.acknowledged, want.acknowledged)
         lost = one.have < one.sent_before and want.log
         if restarted or not one.log or lost or one.sent < one.have:
             one.sent = one.have
@@ -80,6 +81,11 @@ class Subscribers:
             one.overlay_sent = want.tentative
         one.log, one.overlay, one.head = want.log, want.overlay, want.head
         one.sent_before, one.overlay_before = one.sent, one.overlay_sent
+
+    @property
+    def want_overlay(self) -> bool:
+        """Whether some consumer counts on it for new tuples."""
+        return any(one.overlay for one in self.all.values())
 
     def _those(self, only: str | None) -> Iterable[Subscriber]:
         if only is None:

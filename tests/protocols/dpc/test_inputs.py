@@ -50,6 +50,19 @@ class Reader:
         return self.input.choice.curr, self.input.choice.bck
 
 
+def test_where_replicas_take_turns_one_gives_new_tuples_and_one_corrections() -> None:
+    r = Reader(staggered=True)
+    r.say(x1=UP_FAILURE, x2=UP_FAILURE)
+    r.say(x2=STABILIZATION)
+    assert r.choice == ("x1", "x2")
+    quiet = status("x", STABILIZATION, 0, overlay=False)
+    r.monitors["x2"].replied(HeartbeatReply(1, r.monitors["x2"].next_number(), (quiet,)))
+    r.say(x1=STABILIZATION)
+    assert r.choice == ("x1", "x2"), "x1 has its turn too, but is still the one for new tuples"
+    r.say(x2=STABLE)
+    assert r.choice == ("x2", None)
+
+
 # --- stable data ------------------------------------------------------------------------
 
 

@@ -45,6 +45,14 @@ def test_more_than_p1_unanswered_heartbeats_mean_failure(monitor: Monitor) -> No
     assert monitor.state("x") is FAILURE
 
 
+def test_questions_between_the_heartbeats_do_not_count(monitor: Monitor) -> None:
+    monitor.replied(reply(ask(monitor)))
+    for _ in range(20):
+        number = monitor.next_number(regular=False)
+    assert monitor.state("x") is STABLE, "they were all asked in one instant"
+    assert monitor.replied(reply(number, status("x", UP_FAILURE))), "their answers do"
+
+
 def test_one_answer_forgives_all_misses(monitor: Monitor) -> None:
     last = ask(monitor, 10)
     assert monitor.replied(reply(last)), "that it is back is news"

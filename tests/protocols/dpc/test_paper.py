@@ -353,6 +353,26 @@ def test_a_node_that_is_refused_stays_available_4_7_3() -> None:
     assert again, "it asks again after a while"
 
 
+def test_a_node_that_stabilizes_is_available_until_its_consumers_have_left_4_7_3() -> None:
+    def tells(node: Node, number: int, *, overlay: bool) -> list[int]:
+        node.message("c", Heartbeat(1, number, (want(overlay=overlay, have=0),)))
+        effects = [e for n in ("x1", "y1") for e in node.give(n, number + 1, number)]
+        return [e.bucket for e in of(RunTentative, effects)]
+
+    node = failing(peers=("n2",), staggered=True)
+    node.give("x1", 4, 1)
+    node.slow = True
+    node.answer("y1", status("y", STABLE, 4))
+    node.message("c", Heartbeat(1, 0, (want(overlay=True, have=0),)))
+    ((_, request),) = sent(ReconcileRequest, node.give("y1", 4, 0))
+    node.message("n2", ReconcileAnswer(request.number, True))
+    assert node.out.phase is Phase.STABILIZATION
+    assert tells(node, 4, overlay=True) == [5]
+    assert tells(node, 5, overlay=False) == []
+    assert not node.out.status().overlay, "so that a consumer without another one can tell"
+    assert tells(node, 6, overlay=True) == [6, 7], "one has come back"
+
+
 def test_a_request_is_accepted_unless_one_reconciles_or_goes_first_4_7_3() -> None:
     def answer(node: Node, peer: str) -> bool:
         ((_, said),) = sent(ReconcileAnswer, node.message(peer, ReconcileRequest(1)))

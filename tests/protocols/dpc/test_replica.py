@@ -25,7 +25,7 @@ from australis.protocols.dpc.messages import (
     SnapshotRequest,
     StableData,
 )
-from australis.protocols.dpc.states import Phase
+from australis.protocols.dpc.states import Phase, Turn
 
 
 def heartbeat(number: int, **said: Any) -> Heartbeat:
@@ -162,6 +162,29 @@ def test_a_snapshot_is_installed_once_and_only_where_it_is_needed() -> None:
     assert node.message("n2", snapshot) == [InstallSnapshot("out", 7, 0, "state")]
     node.event(SnapshotInstalled("out", 7))
     assert node.message("n2", snapshot) == []
+
+
+def left_behind() -> Node:
+    """A node that reads on behind bucket 4 where the log begins behind bucket 9."""
+    node = Node("x1", "y1", peers=("n2",)).stable(4)
+    node.answer("x1", status("x", STABLE, 20, begins=9))
+    return node
+
+
+def test_a_node_that_no_log_can_help_any_more_asks_for_a_newer_state() -> None:
+    node = left_behind()
+    assert sent(SnapshotRequest, node.timer()) == [("n2", SnapshotRequest("out"))]
+    assert node.out.state is FAILURE
+    assert node.message("n2", Snapshot("out", 3, 0, "older")) == []
+    assert node.message("n2", Snapshot("out", 9, 0, "new")) == [InstallSnapshot("out", 9, 0, "new")]
+
+
+def test_a_node_that_stabilizes_first_gives_up() -> None:
+    node = left_behind()
+    node.out.phase = Phase.STABILIZATION
+    node.timer()
+    node.timer()
+    assert node.turns()[-2:] == [Turn.FAILED_AGAIN, Turn.SKIPPED]
 
 
 def test_after_a_snapshot_the_node_reads_on_behind_it() -> None:

@@ -13,7 +13,6 @@ from australis.diagram.fragments import cut
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.messages import Bucket, Heartbeat
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
-from australis.protocols.dpc.states import Phase
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
@@ -307,22 +306,22 @@ def test_a_log_longer_than_allowed() -> None:
 # --- turns ------------------------------------------------------------------------------------------
 
 
-def test_two_replicas_that_suspend_at_once() -> None:
+def test_two_replicas_that_take_their_turn_at_once() -> None:
     nodes = {name: Node("x1", staggered=True, name=name) for name in ("n1", "n2")}
     peers = {"n1": ("n2",), "n2": ("n1",)}
     checker = OneAtATime(peers, lambda name: nodes[name].machine)
-    nodes["n1"].out.phase = Phase.STABILIZATION
+    nodes["n1"].machine.stagger.active = True
     checker.looked("n1", nodes["n1"].machine)
-    nodes["n2"].out.phase = Phase.STABILIZATION
+    nodes["n2"].machine.stagger.active = True
     with pytest.raises(Violation, match="n1 stabilises while n2 does"):
         checker.looked("n1", nodes["n1"].machine)
-    nodes["n2"].out.alone = True
+    nodes["n2"].machine.stagger.alone = True
     checker.looked("n1", nodes["n1"].machine)
 
 
-def test_a_replica_that_is_down_suspends_nothing() -> None:
+def test_a_replica_that_is_down_has_no_turn() -> None:
     node = Node("x1", staggered=True)
-    node.out.phase = Phase.STABILIZATION
+    node.machine.stagger.active = True
     checker = OneAtATime({"n1": ("n2",)}, lambda name: None)
     checker.looked("n1", node.machine)
     assert node.out.state is not STABLE

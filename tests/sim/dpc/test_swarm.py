@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from australis.experiments.setting import Setting, disconnect
+from australis.protocols.dpc.options import Deadline
 from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.hosts import Costs
 from australis.sim.dpc.presets import draw
@@ -69,6 +71,21 @@ def slow_to_reconcile(*, staggered: bool) -> Scenario:
         faults=(Fault(Kind.ISOLATE, 10_000_000, 40_000_000, "s3"),),
         safety_us=150_000_000,
     )
+
+
+def test_replicas_that_take_turns_are_in_time_though_each_is_slow() -> None:
+    slow = Setting(
+        rate=500,
+        delay_us=2_000_000,
+        deadline=Deadline.END_TO_END,
+        faults=(disconnect("s3", 40_000_000),),
+        replicas=2,
+        staggered=True,
+        costs=Costs(batch_us=1_000, bucket_us=500, row_us=600.0, sync_us=1_000),
+    )
+    outcome = Run(slow.scenario()).execute()
+    assert outcome.violation is None, told(outcome)
+    assert outcome.tentative > 0
 
 
 @pytest.mark.parametrize("staggered", [True, False])

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from australis.protocols.dpc.replica import ReplicaMachine
-from australis.protocols.dpc.states import Phase
 from australis.sim.dpc.probes import Checker
 
 
 class OneAtATime(Checker):
-    """Never do all replicas of a fragment suspend new tuples for stabilising at once."""
+    """Never do all replicas of a fragment take their turn at once, each by another's leave."""
 
     name = "turns"
 
@@ -24,12 +23,9 @@ class OneAtATime(Checker):
 
     def looked(self, node: str, machine: ReplicaMachine) -> None:
         peers = self._peers[node]
-        if peers and _suspends(machine) and all(_suspends(self._machine(p)) for p in peers):
+        if peers and _has_turn(machine) and all(_has_turn(self._machine(p)) for p in peers):
             self.fail(f"{node} stabilises while {' and '.join(peers)} does")
 
 
-def _suspends(machine: ReplicaMachine | None) -> bool:
-    if machine is None:
-        return False
-    outputs = machine.outputs.values()
-    return any(o.phase is Phase.STABILIZATION and not o.available for o in outputs)
+def _has_turn(machine: ReplicaMachine | None) -> bool:
+    return machine is not None and machine.stagger.active and not machine.stagger.alone

@@ -199,6 +199,11 @@ class Input:
         return begins if begins > self.have else None
 
     @property
+    def forgotten(self) -> bool:
+        """Whether every replica answers, and none has the next bucket any more."""
+        return self.gone_upto is not None and not any(m.failed for m in self.monitors.values())
+
+    @property
     def head(self) -> int:
         """The furthest any reachable replica's log is known to reach."""
         return max((self.end(n) for n, m in self.monitors.items() if not m.failed), default=-1)

@@ -238,7 +238,7 @@ class Output:
         They forget what every consumer has acknowledged; a node that lost its disk since then
         and got an older state back needs a newer one.
         """
-        return self.keeps is None and any(i.gone_upto is not None for i in self.inputs)
+        return self.keeps is None and any(i.forgotten for i in self.inputs)
 
     def lose_state(self) -> list[Effect]:
         """What this node knows is of no more use; it waits for a replica's snapshot."""

@@ -18,6 +18,7 @@ from australis.protocols.dpc.topology import ClientConfig, Topology
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
+from australis.sim.dpc.checkers.kept import KeptUpstream
 from australis.sim.dpc.checkers.logs import EqualLogs
 from australis.sim.dpc.checkers.masked import ShortFailuresMasked
 from australis.sim.dpc.checkers.progress import ForwardProgress
@@ -25,7 +26,7 @@ from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.checkers.subscribed import Subscribed
 from australis.sim.dpc.checkers.turns import OneAtATime
 from australis.sim.dpc.engine import SharedEngine
-from australis.sim.dpc.faults import Fault
+from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.hosts import ClientHost, Costs, ReplicaHost, SourceHost
 from australis.sim.dpc.inflict import Inflictor
 from australis.sim.dpc.oracle import Oracle
@@ -107,6 +108,7 @@ class Run:
             self.corrected,
             Subscribed(),
             BoundedBuffers(scenario.options),
+            KeptUpstream({f.node for f in scenario.faults if f.kind is Kind.WIPE}),
             self.coverage,
         ]
         checkers += self._timely()

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from protocols.dpc.hand import STABLE, Node, options, want
+from protocols.dpc.hand import STABLE, Node, options, status, want
 from protocols.dpc.story import chain
 
 from australis.diagram.fragments import cut
@@ -16,6 +16,7 @@ from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentat
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
+from australis.sim.dpc.checkers.kept import KeptUpstream
 from australis.sim.dpc.checkers.logs import EqualLogs
 from australis.sim.dpc.checkers.masked import ShortFailuresMasked
 from australis.sim.dpc.checkers.progress import ForwardProgress
@@ -258,6 +259,20 @@ def test_stable_tuples_need_no_outage() -> None:
     checker.delivered("c", say("S9"), 12 * SECOND)
     with pytest.raises(Violation):
         checker.delivered("c", say("T9"), 12 * SECOND)
+
+
+# --- kept -------------------------------------------------------------------------------------------
+
+
+def test_a_node_with_its_disk_must_find_what_it_needs() -> None:
+    node = Node("x1", "y1", peers=("n2",)).stable(4)
+    checker = KeptUpstream({"n2"})
+    checker.looked("n1", node.machine)
+    node.answer("x1", status("x", STABLE, 20, begins=9))
+    with pytest.raises(Violation, match="forgotten what n1 needs next for out"):
+        checker.looked("n1", node.machine)
+    for lost_its_disk in ("n1", "x1"):
+        KeptUpstream({lost_its_disk}).looked("n1", node.machine)
 
 
 # --- subscribed -------------------------------------------------------------------------------------

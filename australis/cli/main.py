@@ -12,6 +12,7 @@ import click
 
 from australis import __version__
 from australis.cli.bench import bench
+from australis.cli.certs import certs
 from australis.cli.diagrams import check, convert, draw
 from australis.cli.experiment import experiment
 from australis.cli.run import run
@@ -29,7 +30,7 @@ def cli() -> None:
     """
 
 
-for command in (check, draw, convert, run, sim, bench, experiment):
+for command in (check, draw, convert, run, sim, bench, experiment, certs):
     cli.add_command(command)
 
 

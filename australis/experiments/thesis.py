@@ -98,8 +98,8 @@ class MutedSource(SourceMachine):
         self._muted = now in self._silence
         return super().handle(event, now)
 
-    def _heartbeat(self, sender: str, heartbeat: Heartbeat) -> list[Effect]:
-        reply, *rest = super()._heartbeat(sender, heartbeat)
+    def _heartbeat(self, sender: str, heartbeat: Heartbeat, now: int) -> list[Effect]:
+        reply, *rest = super()._heartbeat(sender, heartbeat, now)
         if not self._muted:
             return [reply, *rest]
         assert isinstance(reply, Send)

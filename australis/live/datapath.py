@@ -55,6 +55,10 @@ class SharedLog(StableLog):
         with self._lock:
             return super().truncate(upto)
 
+    def restart_at(self, bucket: int, memo: bytes = b"") -> None:
+        with self._lock:
+            super().restart_at(bucket, memo)
+
 
 class _Memo(msgspec.Struct, frozen=True, array_like=True):
     """An output's state as it stands in the commit file."""

@@ -122,6 +122,11 @@ class StableLog:
         return self._numbers[0] if self._numbers else None
 
     @property
+    def last_bucket(self) -> int | None:
+        """The newest bucket that is not empty."""
+        return self._numbers[-1] if self._numbers else None
+
+    @property
     def truncated_to(self) -> int:
         """The last bucket that was dropped; -1 if none was."""
         return self._commit.dropped_to
@@ -253,6 +258,19 @@ class StableLog:
         for name in going:
             self._disk.remove(name)
         return len(going)
+
+    def restart_at(self, bucket: int, memo: bytes = b"") -> None:
+        """Forget everything and go on behind this bucket, as if it all had been truncated."""
+        self._begin()
+        begun = Commit(
+            self.buckets.end(bucket), "", 0, memo, dropped_to=bucket, dropped_id=pack_id(bucket, 0)
+        )
+        self._commit_bytes = COMMIT_BYTES + 1  # the commit file too begins anew
+        self._write_commit(begun)
+        self._numbers.clear()
+        self._totals.clear()
+        self._records.clear()
+        self._discard_uncommitted()
 
     # --- recovery ------------------------------------------------------------
 

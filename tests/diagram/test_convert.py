@@ -14,7 +14,11 @@ from australis.diagram.python import to_python
 from australis.diagram.text import dump, load
 from australis.live.load import load as load_file
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml"))
+EXAMPLES = sorted(
+    path
+    for path in (Path(__file__).parents[2] / "examples").rglob("*.yaml")
+    if path.name != "cluster.yaml"
+)
 MANY = settings(
     max_examples=120,
     deadline=None,

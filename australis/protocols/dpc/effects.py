@@ -138,6 +138,8 @@ class LaneRestored(Event, frozen=True, gc=False):
     begins: int
     end: int
     """Its log holds the buckets (begins, end]."""
+    begun: int | None = None
+    """A micro-batch up to this bucket was begun, and must be done again as it was planned."""
 
 
 class Started(Event, frozen=True, gc=False):

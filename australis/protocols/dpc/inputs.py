@@ -287,7 +287,7 @@ class Input:
 
     def _look(self) -> None:
         """What the replicas say, taken together."""
-        states = {name: m.state(self.stream) for name, m in self.monitors.items()}
+        states = {name: self._state(name) for name in self.monitors}
         self.healthy = State.STABLE in states.values()
         self.failed = not self.healthy and State.STABILIZATION not in states.values()
         self.missing = all(state is State.FAILURE for state in states.values())

@@ -81,6 +81,8 @@ class Output:
         self._arrived: dict[int, int] = {}
         self._batches = 0
         self._began_us = 0
+        self._begun: int | None = None
+        """How far the first micro-batch of this life must reach."""
         self.pushed_back = False
         """Whether its full log ever held its lane up."""
         self._bucket_us = 0
@@ -92,6 +94,7 @@ class Output:
         """Go on from what was on disk."""
         self.upto = self.checkpointed = lane.upto
         self.begins, self.end = lane.begins, lane.end
+        self._begun = lane.begun
 
     def restart_inputs(self) -> None:
         """Read every input from where the checkpoint ends."""
@@ -156,7 +159,7 @@ class Output:
         healthy = all(i.healthy for i in self.inputs)
         match self.phase:
             case Phase.RECOVERING:
-                if not self.state_lost and self._caught_up():
+                if not self.state_lost and not self.left_behind and self._caught_up():
                     self._go(Turn.CAUGHT_UP if healthy else Turn.CAUGHT_UP_FAILING)
             case Phase.STABLE if not healthy:
                 self._go(Turn.INPUT_FAILED)
@@ -311,9 +314,13 @@ class Output:
         self.pushed_back |= full
         if self.busy or waits or full or self.state_lost or self.target <= self.upto:
             return []
+        if self._begun is not None and self.target < self._begun:
+            return []
         self.busy = True
         self._began_us = now
         upto = min(self.target, self.upto + self._batch_size)
+        if self._begun is not None:
+            upto, self._begun = self._begun, None
         return [RunStable(self.stream, self.upto, upto, self.end)]
 
     @property

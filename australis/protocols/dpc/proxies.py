@@ -52,7 +52,7 @@ class SourceMachine:
         """Take in what happened; what is to be done about it, in order."""
         match event:
             case MessageReceived(sender=sender, message=Heartbeat() as heartbeat):
-                return self._heartbeat(sender, heartbeat)
+                return self._heartbeat(sender, heartbeat, now)
             case BucketClosed(upto=upto):
                 self.closing = False
                 self.end = upto
@@ -79,9 +79,9 @@ class SourceMachine:
             effects.append(CloseBucket(self.stream, self.end, over, now, self.dropped))
         return effects
 
-    def _heartbeat(self, sender: str, heartbeat: Heartbeat) -> list[Effect]:
+    def _heartbeat(self, sender: str, heartbeat: Heartbeat, now: int) -> list[Effect]:
         for want in heartbeat.wants:
-            self.subscribers.heard(sender, want, heartbeat.life, heartbeat.number)
+            self.subscribers.heard(sender, want, heartbeat.life, heartbeat.number, now)
         status = StreamStatus(self.stream, State.STABLE, self.begins, self.end, True)
         reply = HeartbeatReply(self.life, heartbeat.number, (status,))
         truncations = self.subscribers.truncation(self.begins, self.end, self.options.keep_log)
@@ -146,6 +146,8 @@ class ClientMachine:
         self._told_by: tuple[str, int] = ("", -1)
         """and whose overlay said so."""
         self._correcting = False
+        self._joined_at: int | None = None
+        """Where it began to read; what was forgotten before that it never asked for."""
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
         """Take in what happened; what is to be done about it, in order."""
@@ -160,8 +162,11 @@ class ClientMachine:
                         return self._reply(sender, message, now)
             case TimerFired():
                 return self._tick(now)
-            case Started(life=life):
+            case Started(life=life, lanes=lanes):
                 self.life = life
+                for lane in lanes:
+                    self.input.restart_after(lane.upto)
+                    self._joined_at = lane.upto
                 return self._tick(now)
         return []
 
@@ -176,7 +181,8 @@ class ClientMachine:
     def _skip(self) -> list[Effect]:
         """Go on behind what no replica has any more (bounded logs, thesis 4.9.4)."""
         after, upto = self.input.have, self.input.gone_upto
-        if upto is None or self.options.keep_log is None:
+        joins = after == self._joined_at and self.input.forgotten
+        if upto is None or (self.options.keep_log is None and not joins):
             return []
         effects: list[Effect] = []
         if self._told > after:

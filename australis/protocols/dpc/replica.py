@@ -24,6 +24,7 @@ from australis.kernel.machine import (
 from australis.protocols.dpc.effects import (
     Checkpointed,
     InstallSnapshot,
+    LaneRestored,
     ShipSnapshot,
     SnapshotInstalled,
     StableDone,
@@ -275,7 +276,7 @@ class ReplicaMachine:
             output = self.outputs.get(want.stream)
             if output is None:
                 continue
-            output.subscribers.heard(sender, want, heartbeat.life, heartbeat.number)
+            output.subscribers.heard(sender, want, heartbeat.life, heartbeat.number, now)
             statuses.append(output.status())
             effects += output.send(sender)
             effects += self._truncate(output, now)
@@ -338,7 +339,6 @@ class ReplicaMachine:
     def _snapshot_installed(self, event: SnapshotInstalled, now: int) -> list[Effect]:
         output = self.outputs[event.stream]
         output.state_lost = False
-        output.upto = output.checkpointed = event.upto
-        output.begins = output.end = event.upto
+        output.restored(LaneRestored(event.stream, event.upto, event.upto, event.upto))
         output.restart_inputs()
         return self._tick(now)

@@ -10,9 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from australis.kernel.durations import SECOND
 from australis.kernel.machine import Effect, Send
 from australis.protocols.dpc.effects import SendHead, SendLog, Truncate
 from australis.protocols.dpc.messages import Bucket, TentativeData, Want, reader_key
+
+GUEST = "guest "
+"""How the names of consumers begin that no configuration knows: they read along while they
+like, and no log is kept for them."""
+GUEST_US = 10 * SECOND
+"""A guest that has been silent for so long has left."""
+GUESTS = 64
+"""No more than this at a time."""
 
 
 @dataclass
@@ -41,6 +50,7 @@ class Subscriber:
     correcting: bool = False
     """Whether corrections have begun and no REC_DONE has followed."""
     acknowledged: int = -1
+    heard_us: int = 0
 
 
 @dataclass
@@ -62,12 +72,14 @@ class Subscribers:
         for name in consumers:
             node, _, reader = name.partition(" for ")
             self.all[name] = Subscriber(node, reader)
+        self.guests: dict[str, Subscriber] = {}
 
-    def heard(self, node: str, want: Want, life: int, number: int) -> None:
+    def heard(self, node: str, want: Want, life: int, number: int, now: int = 0) -> None:
         """Take in what a consumer says in a heartbeat; old ones do not count."""
-        one = self.all.get(reader_key(node, want.reader))
+        one = self.all.get(reader_key(node, want.reader)) or self._guest(node, now)
         if one is None or (life, number) <= (one.life, one.number):
             return
+        one.heard_us = now
         restarted = life != one.life
         one.life, one.number = life, number
         one.have, one.room = want.have, want.room
@@ -82,15 +94,27 @@ class Subscribers:
         one.log, one.overlay, one.head = want.log, want.overlay, want.head
         one.sent_before, one.overlay_before = one.sent, one.overlay_sent
 
+    def _guest(self, node: str, now: int) -> Subscriber | None:
+        """The guest of this name, if it is one and there is room."""
+        for name in [n for n, g in self.guests.items() if now - g.heard_us > GUEST_US]:
+            del self.guests[name]
+        if node not in self.guests and node.startswith(GUEST) and len(self.guests) < GUESTS:
+            self.guests[node] = Subscriber(node, heard_us=now)
+        return self.guests.get(node)
+
+    @property
+    def _everyone(self) -> Iterable[Subscriber]:
+        return [*self.all.values(), *self.guests.values()] if self.guests else self.all.values()
+
     @property
     def want_overlay(self) -> bool:
         """Whether some consumer counts on it for new tuples."""
-        return any(one.overlay for one in self.all.values())
+        return any(one.overlay for one in self._everyone)
 
     def _those(self, only: str | None) -> Iterable[Subscriber]:
         if only is None:
-            return self.all.values()
-        return [one for one in self.all.values() if one.node == only]
+            return self._everyone
+        return [one for one in self._everyone if one.node == only]
 
     def due(self, begins: int, end: int, *, settled: bool, only: str | None = None) -> list[Effect]:
         """What of the log (begins, end] is to be sent now.
@@ -133,7 +157,7 @@ class Subscribers:
 
     def overlay_anew(self, after: int) -> None:
         """A new overlay begins behind this bucket: whoever had the old one needs it again."""
-        for one in self.all.values():
+        for one in self._everyone:
             one.overlay_sent = min(one.overlay_sent, after)
 
     def head_due(self, begins: int, end: int, recent: int, only: str | None = None) -> list[Effect]:

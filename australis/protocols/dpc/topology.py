@@ -40,19 +40,25 @@ class Topology:
 
 def replicate(diagram: Diagram, replicas: Mapping[str, int], default: int = 2) -> Topology:
     """Place a diagram: so many replicas of each fragment, and a client for each result."""
-    fragments = cut(diagram)
     nodes = {
         f.name: tuple(f"{f.name}/{i + 1}" for i in range(replicas.get(f.name, default)))
-        for f in fragments
+        for f in cut(diagram)
     }
+    return deploy(diagram, nodes, {f"client of {stream}": stream for stream in diagram.results})
+
+
+def deploy(
+    diagram: Diagram, nodes_of: Mapping[str, tuple[str, ...]], clients: Mapping[str, str]
+) -> Topology:
+    """Place a diagram on the nodes of each fragment, for clients that each read one stream."""
+    fragments = cut(diagram)
     home = {plan.output: f.name for f in fragments for plan in f.plans}
-    clients = {stream: f"client of {stream}" for stream in diagram.results}
-    consumers = _consumers(diagram, fragments, nodes, clients)
-    hops = _hops(fragments, set(clients))
+    consumers = _consumers(diagram, fragments, nodes_of, clients)
+    hops = _hops(fragments)
 
     def producers(stream: str, reader: int) -> tuple[str, ...]:
         """The replicas of a stream, each reader preferring another one."""
-        names = nodes[home[stream]] if stream in home else (stream,)
+        names = nodes_of[home[stream]] if stream in home else (stream,)
         first = reader % len(names)
         return names[first:] + names[:first]
 
@@ -71,17 +77,17 @@ def replicate(diagram: Diagram, replicas: Mapping[str, int], default: int = 2) -
                 )
                 for p in f.plans
             ),
-            tuple(n for n in nodes[f.name] if n != node),
+            tuple(n for n in nodes_of[f.name] if n != node),
         )
         for f in fragments
-        for i, node in enumerate(nodes[f.name])
+        for i, node in enumerate(nodes_of[f.name])
     ]
     return Topology(
         diagram,
         fragments,
         {s.name: consumers[s.name] for s in diagram.sources},
         tuple(configs),
-        tuple(ClientConfig(c, s, producers(s, 0)) for s, c in clients.items()),
+        tuple(ClientConfig(c, s, producers(s, 0)) for c, s in clients.items()),
     )
 
 
@@ -106,12 +112,12 @@ def _consumers(
             for stream in plan.inputs:
                 names = (reader_key(node, reader) for node in nodes[fragment.name])
                 readers[stream].update(dict.fromkeys(names))
-    for stream, client in clients.items():
+    for client, stream in clients.items():
         readers[stream][client] = None
     return {stream: tuple(names) for stream, names in readers.items()}
 
 
-def _hops(fragments: tuple[Fragment, ...], results: set[str]) -> dict[str, int]:
+def _hops(fragments: tuple[Fragment, ...]) -> dict[str, int]:
     """How many hops lie between each output and the furthest client."""
     plans = [plan for f in fragments for plan in f.plans]
     hops = {plan.output: 1 for plan in plans}

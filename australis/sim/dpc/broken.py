@@ -144,10 +144,10 @@ class TruncatesEarly(Subscribers):
 class ReplaysFromWrongPlace(Subscribers):
     """Goes on one bucket too far when a consumer subscribes again."""
 
-    def heard(self, node: str, want: Want, life: int, number: int) -> None:
+    def heard(self, node: str, want: Want, life: int, number: int, now: int = 0) -> None:
         one = self.all.get(reader_key(node, want.reader))
         before = one.sent if one is not None else -1
-        super().heard(node, want, life, number)
+        super().heard(node, want, life, number, now)
         if one is not None and one.sent < before:
             one.sent += 1
 
@@ -164,10 +164,10 @@ class SendsToAll(Subscribers):
 class NeverRepeats(Subscribers):
     """Takes what was sent for received."""
 
-    def heard(self, node: str, want: Want, life: int, number: int) -> None:
+    def heard(self, node: str, want: Want, life: int, number: int, now: int = 0) -> None:
         one = self.all.get(reader_key(node, want.reader))
         before = one.sent if one is not None else -1
-        super().heard(node, want, life, number)
+        super().heard(node, want, life, number, now)
         if one is not None:
             one.sent = max(one.sent, before)
 

@@ -28,10 +28,12 @@ from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.errors import UserError
 from australis.kernel.machine import Send
 from australis.protocols.dpc.effects import (
+    LaneRestored,
     RunStable,
     RunTentative,
     SendLog,
     SkipAhead,
+    Started,
     Truncate,
 )
 from australis.protocols.dpc.messages import (
@@ -325,6 +327,16 @@ def test_after_a_restart_duplicates_are_dropped_4_7_2() -> None:
     node.all_answer(STABLE, 5)
     node.give("x1", 5, 1)
     assert of(RunStable, node.give("y1", 5, 1)) == [RunStable("out", 1, 5, keep_after=3)]
+
+
+def test_after_a_restart_a_batch_that_was_begun_is_done_as_it_was_planned_4_8() -> None:
+    node = Node("x1", "y1")
+    node.event(Started(1, (LaneRestored("out", 1, -1, 1, begun=4),)))
+    node.all_answer(STABLE, 9)
+    node.give("x1", 3, 1)
+    assert of(RunStable, node.give("y1", 9, 1)) == [], "not before all of it is here"
+    done = of(RunStable, node.give("x1", 9, 3))
+    assert [(e.after, e.upto) for e in done] == [(1, 4), (4, 9)]
 
 
 def test_a_node_asks_a_replica_before_it_reconciles_4_7_3() -> None:

@@ -8,7 +8,7 @@ from protocols.dpc.hand import bucket, sent, want
 
 from australis.protocols.dpc.effects import SendHead, SendLog, Truncate
 from australis.protocols.dpc.messages import TentativeData
-from australis.protocols.dpc.subscribers import Overlay, Subscribers
+from australis.protocols.dpc.subscribers import GUEST_US, GUESTS, Overlay, Subscribers
 
 
 class Stream:
@@ -252,6 +252,23 @@ def test_an_acknowledgement_is_taken_back_only_by_a_consumer_that_lost_its_disk(
     assert s.them.acknowledged == 5
     s.hear(acknowledged=2, life=2)
     assert s.them.acknowledged == 2
+
+
+def test_a_guest_reads_along_and_holds_nothing_back() -> None:
+    s = Stream("c", end=9)
+    s.hear("c", acknowledged=4)
+    s.them.heard("guest 1", want(have=7), 1, 1, now=0)
+    assert [e.to for e in s.them.due(-1, 9, settled=True)] == ["c", "guest 1"]
+    assert s.them.acknowledged == 4
+    s.them.heard("guest 2", want(), 1, 1, now=GUEST_US + 1)
+    assert list(s.them.guests) == ["guest 2"], "the other one has been silent"
+
+
+def test_there_is_room_for_so_many_guests() -> None:
+    s = Stream("c", end=9)
+    for i in range(GUESTS + 5):
+        s.them.heard(f"guest {i}", want(), 1, 1)
+    assert len(s.them.guests) == GUESTS
 
 
 def test_a_stranger_counts_for_nothing() -> None:

@@ -1,0 +1,13 @@
+"""A node of a cluster: one process that drives the machines of `protocols` for real.
+
+    process   reads the cluster file, opens everything, and runs until it is told to stop
+    driver    one thread that hands events to the machines and carries out their effects
+    wire      messages as bytes
+    links     one outgoing connection for each other node, with bounded memory
+    server    the node's one port: messages, snapshots, questions, and Spark's processes
+    hosts     what replicas, sources and clients need beyond messages and timers
+    lanes     what a replica's host asks of an engine; `reference_lanes` without Spark
+
+Nothing here decides anything: which bucket is processed when, what is sent to whom and
+what is forgotten is said by the machines.
+"""

@@ -1,0 +1,438 @@
+"""One node of a cluster: everything it runs, from its cluster file and its directory.
+
+node = Node(cluster, diagram, "a", base=Path("examples"))
+node.start()
+...
+node.stop()
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.flight as fl
+
+from australis.catalog.check import check
+from australis.catalog.cluster import Cluster, machine_name
+from australis.diagram.fragments import Fragment
+from australis.diagram.model import Diagram
+from australis.kernel.errors import AustralisError, Stopped, UserError
+from australis.kernel.machine import Event, Message, MessageReceived
+from australis.live.certs import Credentials, caller
+from australis.live.certs import load as load_credentials
+from australis.live.datapath import SharedLog
+from australis.live.files import DirectoryLock, FileDisk, make_directory, replace_file
+from australis.live.node import wire
+from australis.live.node.driver import Clock, Driver, Host
+from australis.live.node.feed import SourceFeed
+from australis.live.node.hosts import ReplicaHost, SourceHost
+from australis.live.node.lanes import Lanes
+from australis.live.node.links import Link
+from australis.live.node.mailbox import Mailbox
+from australis.live.node.reference_lanes import ReferenceLanes
+from australis.live.node.server import NodeServer, fetch_snapshot
+from australis.protocols.dpc.effects import (
+    InstallSnapshot,
+    LaneRestored,
+    SnapshotInstalled,
+    Started,
+)
+from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.outputs import Output
+from australis.protocols.dpc.proxies import SourceMachine
+from australis.protocols.dpc.replica import ReplicaMachine
+from australis.protocols.dpc.topology import Topology, deploy
+from australis.reference import ReferenceEngine
+from australis.streams.schema import Schema
+
+SNAPSHOT_PATIENCE_S = 60.0
+
+
+def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
+    """What the protocol is told of a cluster."""
+    return DpcOptions(
+        bucket_us=diagram.bucket_us,
+        max_delay_us=cluster.max_delay_us,
+        hop_us=cluster.hop_us,
+        heartbeat_us=cluster.heartbeat_us,
+        long_failure_us=max(5_000_000, cluster.max_delay_us),
+    )
+
+
+def node_of(cluster: Cluster) -> dict[str, str]:
+    """The node that each machine runs on; clients run where they like."""
+    places = {machine_name(f, n): n for f, nodes in cluster.replicas.items() for n in nodes}
+    return places | cluster.sources
+
+
+def reference_schemas(diagram: Diagram, topology: Topology) -> dict[str, Schema]:
+    """The schema of every stream, as the reference engine sees it."""
+    schemas = {source.name: source.schema for source in diagram.sources}
+    for fragment in topology.fragments:
+        for plan in fragment.plans:
+            schemas[plan.output] = ReferenceEngine(plan, schemas, diagram.buckets).schema
+    return schemas
+
+
+class Node:
+    """One node that runs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        diagram: Diagram,
+        name: str,
+        *,
+        base: Path,
+        on_error: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
+        check(cluster, diagram)
+        if name not in cluster.nodes:
+            known = ", ".join(cluster.nodes)
+            raise UserError(
+                f"is not a node of this cluster (nodes: {known})", name=name, place=cluster.place
+            )
+        self.cluster = cluster.name
+        self.name = name
+        self.errors: list[BaseException] = []
+        self._cluster = cluster
+        self._diagram = diagram
+        self._base = base
+        self._place = cluster.nodes[name]
+        self._on_error = on_error
+        self._directory = base / cluster.state / name
+        self._options = dpc_options(cluster, diagram)
+        self.topology = deploy(diagram, cluster.machines, cluster.readers)
+        self._places = node_of(cluster)
+        self._lock = DirectoryLock(self._directory / "node.lock")
+        self._credentials: Credentials | None = None
+        self._clock = Clock()
+        self._driver = Driver(self._failed, self._clock)
+        self._links: dict[str, Link] = {}
+        self._mailboxes = {client: Mailbox() for client in cluster.clients}
+        self._deaf: set[str] = set()
+        """Nodes whose messages are not heard, in a rehearsed failure."""
+        self._hosts: dict[str, Host] = {}
+        self._lanes: dict[str, Lanes] = {}
+        self.sources: dict[str, SourceFeed] = {}
+        self._disks: list[FileDisk] = []
+        self._installing: set[str] = set()
+        self._server: NodeServer | None = None
+        self._started_at = time.monotonic()
+        self.schemas: dict[str, Schema] = {}
+
+    # --- starting -----------------------------------------------------------------------
+
+    def start(self) -> Node:
+        """Open everything and begin."""
+        try:
+            self._open()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _open(self) -> None:
+        if self._cluster.epoch_us is None:
+            raise UserError(
+                "says no 'epoch': no tuple is older than this time (`australis up` fills it in)",
+                name=self.cluster,
+                place=self._cluster.place,
+            )
+        make_directory(self._directory)
+        self._lock.acquire()
+        if self._cluster.tls is not None:
+            tls = self._cluster.tls
+            self._credentials = load_credentials(
+                self._base / tls.certificates, self._base / tls.ca, self.name
+            )
+        life = self._next_life()
+        self.schemas = reference_schemas(self._diagram, self.topology)
+        first: dict[str, Event] = {}
+        for fragment in self.topology.fragments:
+            if self.name in self._cluster.replicas[fragment.name]:
+                self._open_replica(fragment, life, first)
+        for source, node in self._cluster.sources.items():
+            if node == self.name:
+                self._open_source(source, life, first)
+        self._open_links()
+        self._server = self._listen()
+        self._server.start()
+        for name, lanes in self._lanes.items():
+            lanes.start(lambda event, name=name: self._driver.post(name, event))  # type: ignore[misc]
+        self._driver.start(self._hosts, first)
+        for feed in self.sources.values():
+            feed.start()
+
+    @property
+    def base_bucket(self) -> int:
+        """The bucket before the first one."""
+        assert self._cluster.epoch_us is not None
+        return self._diagram.buckets.closed_by(self._cluster.epoch_us)
+
+    def _next_life(self) -> int:
+        """A number higher than in every life before, even on a disk that was lost."""
+        assert self._cluster.epoch_us is not None
+        path = self._directory / "life"
+        before = int(path.read_text()) if path.exists() else 0
+        life = max(before + 1, (time.time_ns() // 1000 - self._cluster.epoch_us) // 1_000_000, 1)
+        replace_file(path, str(life).encode())
+        return life
+
+    def _open_replica(self, fragment: Fragment, life: int, first: dict[str, Event]) -> None:
+        name = machine_name(fragment.name, self.name)
+        config = next(r for r in self.topology.replicas if r.name == name)
+        plans = {plan.output: plan for plan in fragment.plans}
+        lanes: Lanes = ReferenceLanes(
+            plans, self.schemas, self._diagram.buckets, self._directory / name, self._failed
+        )
+        self._lanes[name] = lanes
+        machine = ReplicaMachine(config, self._options, random.Random(f"{name} {life}"))
+        self._hosts[name] = ReplicaHost(
+            machine, self._sayer(name), lanes, lambda e: self._install(name, e)
+        )
+        restored = tuple(lanes.restore(output, self.base_bucket) for output in plans)
+        first[name] = Started(life, restored)
+
+    def _open_source(self, stream: str, life: int, first: dict[str, Event]) -> None:
+        source = next(s for s in self._diagram.sources if s.name == stream)
+        disk = FileDisk(self._directory / "sources" / stream / "log")
+        self._disks.append(disk)
+        log = SharedLog(disk, source.schema, self._diagram.buckets)
+        if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
+            log.restart_at(self.base_bucket)
+        consumers = self.topology.sources[stream]
+        machine = SourceMachine(stream, consumers, self._options)
+        host = SourceHost(machine, self._sayer(stream), log)
+        self._hosts[stream] = host
+        feed = SourceFeed(
+            source,
+            log,
+            host,
+            self._driver.post,
+            self._failed,
+            self._clock.now,
+            state=self._directory / "sources" / stream,
+            base=self._base,
+        )
+        self.sources[stream] = feed
+        restored = LaneRestored(stream, feed.closed, log.truncated_to, feed.closed)
+        first[stream] = Started(life, (restored,))
+
+    def _open_links(self) -> None:
+        for other in self._cluster.nodes:
+            if other != self.name:
+                self._links[other] = Link(other, self._connector(other), self._refused)
+
+    def _connector(self, node: str) -> Callable[[], fl.FlightClient]:
+        return lambda: connect(self._cluster, node, self._credentials)
+
+    def _listen(self) -> NodeServer:
+        scheme = "grpc" if self._credentials is None else "grpc+tls"
+        location = f"{scheme}://{self._place.address}"
+        try:
+            if self._credentials is None:
+                return NodeServer(self, location)
+            return NodeServer(self, location, caller, **self._credentials.for_server())
+        except fl.FlightError as error:
+            raise UserError(
+                f"cannot listen at {self._place.address}: {str(error).splitlines()[0]}",
+                name=self.name,
+                place=self._cluster.place_of("nodes", self.name),
+            ) from None
+
+    # --- messages -----------------------------------------------------------------------
+
+    def _sayer(self, machine: str) -> Callable[[str, Message], None]:
+        def say(to: str, message: Message) -> None:
+            if to in self._hosts:
+                self._driver.post(to, MessageReceived(machine, message), self._driver.cause)
+                return
+            data = wire.encode(self.cluster, machine, to, message, str(self._driver.cause))
+            if to in self._mailboxes:
+                self._mailboxes[to].send(data)
+            else:
+                self._links[self._places[to]].send(data)
+
+        return say
+
+    def receive(self, node: str | None, body: bytes) -> None:
+        """Take a message for one of this node's machines."""
+        envelope = wire.decode(body, self.cluster, self.schemas)
+        at = self._places.get(envelope.sender)
+        if at is None and envelope.sender not in self._mailboxes:
+            raise wire.WireError(f"'{envelope.sender}' is not of this cluster")
+        if node is not None and node != (at or envelope.sender):
+            raise wire.WireError(f"'{node}' may not speak for '{envelope.sender}'")
+        if envelope.to not in self._hosts:
+            raise wire.WireError(f"'{envelope.to}' does not run on '{self.name}'")
+        if (at or envelope.sender) in self._deaf:
+            return
+        self._driver.post(envelope.to, MessageReceived(envelope.sender, envelope.message))
+
+    def inbox(self, node: str | None, client: str) -> Iterable[Any]:
+        """The stream of messages for a client."""
+        if client not in self._mailboxes:
+            raise wire.WireError(f"'{client}' is not a client of this cluster")
+        if node is not None and node != client:
+            raise wire.WireError(f"'{node}' may not read what is for '{client}'")
+        return self._mailboxes[client].read()
+
+    def _refused(self, node: str, why: str) -> None:
+        """Another node has said why it does not take a message."""
+
+    # --- snapshots ------------------------------------------------------------------------
+
+    def snapshot(self, machine: str, stream: str) -> tuple[int, dict[str, bytes]]:
+        """The latest checkpoint of a lane."""
+        if machine not in self._lanes:
+            raise wire.WireError(f"'{machine}' does not run on '{self.name}'")
+        return self._lanes[machine].snapshot(stream)
+
+    def _install(self, machine: str, effect: InstallSnapshot) -> None:
+        """Fetch a replica's checkpoint on a thread of its own, then go on from it."""
+        if effect.stream in self._installing:
+            return
+        self._installing.add(effect.stream)
+
+        def fetch() -> None:
+            try:
+                client = connect(self._cluster, self._places[effect.state], self._credentials)
+                upto, files = fetch_snapshot(
+                    client, effect.state, effect.stream, SNAPSHOT_PATIENCE_S
+                )
+                self._lanes[machine].install(effect.stream, upto, files)
+                self._driver.post(machine, SnapshotInstalled(effect.stream, upto))
+            except (fl.FlightError, wire.WireError):
+                pass  # the machine asks again
+            except BaseException as error:
+                self._failed(error)
+            finally:
+                self._installing.discard(effect.stream)
+
+        threading.Thread(target=fetch, name=f"snapshot of {effect.stream}", daemon=True).start()
+
+    # --- what is here ---------------------------------------------------------------------
+
+    def output(self, stream: str) -> Output:
+        """An output that a replica on this node computes."""
+        for host in self._hosts.values():
+            if isinstance(host, ReplicaHost) and stream in host.machine.outputs:
+                return host.machine.outputs[stream]
+        raise UserError(f"is not computed on '{self.name}'", name=stream)
+
+    def push(self, source: str, rows: Any) -> None:
+        """Give rows to a push source on this node; they are durable when this returns."""
+        feed = self.sources.get(source)
+        if feed is None or feed.proxy.push_handle is None:
+            raise UserError(f"is not a push source on '{self.name}'", name=source)
+        feed.proxy.push_handle.push(rows)
+
+    # --- what people ask ------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """How the node is doing."""
+        outputs = {}
+        for name, host in self._hosts.items():
+            if isinstance(host, ReplicaHost):
+                for stream, output in list(host.machine.outputs.items()):
+                    outputs[stream] = {
+                        "replica": name,
+                        "state": output.state.name,
+                        "phase": output.phase.name,
+                        "upto": output.upto,
+                        "begins": output.begins,
+                        "end": output.end,
+                        "checkpointed": output.checkpointed,
+                        "tentative_upto": output.tentative_upto if output.forked else None,
+                        "reads": {i.stream: i.choice.curr for i in output.inputs},
+                    }
+        return {
+            "cluster": self.cluster,
+            "node": self.name,
+            "up_s": round(time.monotonic() - self._started_at, 1),
+            "outputs": outputs,
+            "sources": {
+                s: {"end": f.closed, "rows": f.proxy.stats.rows} for s, f in self.sources.items()
+            },
+            "links": {
+                n: {"sent": link.sent, "dropped": link.dropped, "cut": link.cut}
+                for n, link in self._links.items()
+            },
+            "clients": {
+                c: {"sent": m.sent, "dropped": m.dropped} for c, m in self._mailboxes.items()
+            },
+            "refused": dict(self._server.refused) if self._server is not None else {},
+            "overflowed": self._driver.overflowed,
+        }
+
+    def fault(self, what: dict[str, Any]) -> str:
+        """Rehearse a failure of the network between this node and another, or end it."""
+        if not self._cluster.faults:
+            raise UserError(
+                "does not allow rehearsed failures ('faults: allowed')", name=self.cluster
+            )
+        kind, other = str(what.get("kind")), str(what.get("node"))
+        if other not in self._links and other not in self._mailboxes:
+            raise UserError("is not another node of this cluster", name=other)
+        link = self._links.get(other)
+        target: Link | Mailbox = link if link is not None else self._mailboxes[other]
+        match kind:
+            case "cut":
+                if what.get("out", True):
+                    target.cut = True
+                if what.get("in", True):
+                    self._deaf.add(other)
+            case "slow" if link is not None:
+                link.slow_s = float(what["seconds"])
+            case "heal":
+                target.cut = False
+                self._deaf.discard(other)
+                if link is not None:
+                    link.slow_s = 0.0
+            case _:
+                raise UserError("is not a failure of the network (cut, slow, heal)", name=kind)
+        return "done"
+
+    # --- stopping --------------------------------------------------------------------------
+
+    def _failed(self, error: BaseException) -> None:
+        self.errors.append(error)
+        self._on_error(error)
+
+    def check(self) -> None:
+        """Raise what has stopped this node."""
+        for error in self.errors:
+            raise error if isinstance(error, AustralisError) else Stopped(f"stopped: {error!r}")
+
+    def stop(self) -> None:
+        """Stop everything; what was acknowledged stays."""
+        for feed in self.sources.values():
+            with suppress(RuntimeError):
+                feed.stop()
+        self._driver.stop()
+        for mailbox in self._mailboxes.values():
+            mailbox.close()
+        if self._server is not None:
+            self._server.shutdown()
+        for link in self._links.values():
+            link.close()
+        for lanes in self._lanes.values():
+            lanes.close()
+        for disk in self._disks:
+            disk.close()
+        self._lock.release()
+
+
+def connect(cluster: Cluster, node: str, credentials: Credentials | None) -> fl.FlightClient:
+    """A connection to a node."""
+    place = cluster.nodes[node]
+    if credentials is None:
+        return fl.connect(f"grpc://{place.address}")
+    return fl.connect(f"grpc+tls://{place.address}", **credentials.for_client(node))

@@ -1,0 +1,90 @@
+"""Replicas, sources and a client over real ports and files; only the engine is small."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from live.node.small_cluster import SmallCluster
+
+from australis.live.client import Kind
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def check(c: SmallCluster) -> None:
+    """Nothing is lost, doubled, out of order or left tentative."""
+    c.settle()
+    buckets = [x.bucket for x in c.changes if x.kind is Kind.STABLE]
+    assert all(b == a + 1 for a, b in pairwise(buckets)), "every bucket once and in order"
+    assert c.stable() == c.expected()
+    assert sum(row["n"] for row in c.stable()) == sum(c.pushed.values())
+    open_tentative = 0
+    for change in c.changes:
+        if change.kind is Kind.TENTATIVE:
+            open_tentative += 1
+        elif change.kind is Kind.UNDO:
+            open_tentative = 0
+    assert open_tentative == 0, "what was tentative has been taken back"
+
+
+def test_a_result_through_the_network(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path) as c:
+        c.until(lambda: len(c.stable()) > 10)
+        check(c)
+
+
+def test_a_replica_that_goes_and_comes_back(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path, max_delay="10 s") as c:
+        c.until(lambda: len(c.stable()) > 3)
+        for name in ("a", "b", "a"):
+            c.stop(name)
+            before = c.stable_upto
+            c.until(lambda before=before: c.stable_upto > before + 10)  # type: ignore[misc]
+            c.start(name)
+            c.until(lambda name=name: c.nodes[name].output("counts").state.name == "STABLE")  # type: ignore[misc]
+        check(c)
+        assert c.tentative == 0
+
+
+def test_a_source_out_of_reach_gives_tentative_results_and_corrections(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path) as c:
+        c.until(lambda: len(c.stable()) > 3)
+        for replica in ("a", "b"):
+            c.cut(replica, "e2")
+        c.until(lambda: c.tentative > 5)
+        for replica in ("a", "b"):
+            c.heal(replica, "e2")
+        c.until(lambda: c.changes[-1].kind is Kind.STABLE)
+        check(c)
+        kinds = [x.kind for x in c.changes]
+        assert kinds.index(Kind.UNDO) > kinds.index(Kind.TENTATIVE)
+        assert Kind.DONE in kinds
+
+
+def test_a_replica_without_its_disk_gets_its_state_from_the_other(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path, max_delay="10 s") as c:
+        c.until(lambda: c.nodes["a"].output("counts").begins > c.nodes["a"].base_bucket + 5)
+        c.stop("a")
+        shutil.rmtree(tmp_path / "state" / "a")
+        c.start("a")
+        c.until(lambda: c.nodes["a"].output("counts").state.name == "STABLE")
+        c.stop("b")
+        before = c.stable_upto
+        c.until(lambda: c.stable_upto > before + 10)
+        c.start("b")
+        check(c)
+
+
+def test_everything_stops_and_goes_on(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path, max_delay="10 s") as c:
+        c.until(lambda: len(c.stable()) > 3)
+        for name in ("a", "b"):
+            c.stop(name)
+        time.sleep(0.5)
+        for name in ("a", "b"):
+            c.start(name)
+        check(c)

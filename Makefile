@@ -29,8 +29,8 @@ lint: setup ## ruff and mypy
 unit: setup ## the tests that need no Spark, seconds
 	@$(PY) -m pytest --ignore=tests/spark --ignore=tests/end_to_end
 
-property: setup ## every operator under thirty random data sets, against DuckDB
-	@AUSTRALIS_EXAMPLES=30 $(PY) -m pytest tests/spark/test_operators.py --timeout=3600
+property: setup ## every operator under ten random data sets, against DuckDB
+	@AUSTRALIS_EXAMPLES=10 $(PY) -m pytest tests/spark/test_operators.py --timeout=3600
 
 crash: setup ## kill -9 at random moments, a hundred times
 	@AUSTRALIS_CRASHES=100 $(PY) -m pytest tests/end_to_end/test_crash.py --timeout=7200

@@ -40,7 +40,8 @@ from australis.live.node.driver import Driver
 from australis.live.node.hosts import ClientHost
 from australis.live.node.links import Link
 from australis.live.node.process import connect as connect_to
-from australis.live.node.process import dpc_options, node_of, reference_schemas
+from australis.live.node.process import dpc_options, node_of
+from australis.live.node.server import ask
 from australis.protocols.dpc.effects import LaneRestored, Started
 from australis.protocols.dpc.proxies import (
     ClientMachine,
@@ -51,10 +52,13 @@ from australis.protocols.dpc.proxies import (
     Undo,
 )
 from australis.protocols.dpc.topology import deploy
+from australis.streams.schema import Schema, parse_schema
 
 WAITING_CHANGES = 10_000
 """An application that does not read holds its subscription up once so many changes wait."""
 AGAIN_S = 0.1
+PATIENCE_S = 60.0
+"""How long a new subscription waits for the first node that answers."""
 
 
 class Kind(Enum):
@@ -162,8 +166,8 @@ class Subscription:
         topology = deploy(diagram, cluster.machines, cluster.readers)
         config = next(c for c in topology.clients if c.name == client)
         options = dpc_options(cluster, diagram)
-        self._schemas = reference_schemas(diagram, topology)
         self._places = node_of(cluster)
+        self._schemas = {stream: self._find_schema(config.producers)}
         self._changes: queue.Queue[Change | None] = queue.Queue()
         self._error: BaseException | None = None
         self._closed = threading.Event()
@@ -186,6 +190,21 @@ class Subscription:
         life = time.time_ns() // 1_000_000 - 1_600_000_000_000
         restored = LaneRestored(stream, after, after, after)
         self._driver.start({client: host}, {client: Started(life, (restored,))})
+
+    def _find_schema(self, producers: tuple[str, ...]) -> Schema:
+        """What a replica that answers says of the stream."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            for producer in producers:
+                with suppress(fl.FlightError):
+                    node = self._connector(self._places[producer])()
+                    schema = ask(node, "status", timeout_s=2)["schemas"].get(self.stream)
+                    node.close()
+                    if schema is not None:
+                        return parse_schema(schema)
+            time.sleep(AGAIN_S)
+        nodes = ", ".join(self._places[p] for p in producers)
+        raise UserError(f"cannot be read: none of its nodes answers ({nodes})", name=self.stream)
 
     def _connector(self, node: str) -> Callable[[], fl.FlightClient]:
         return lambda: connect_to(self._cluster, node, self._credentials)

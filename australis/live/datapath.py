@@ -134,7 +134,7 @@ class DataPath:
         logs = tuple(self.logs[stream] for stream in inputs)
         log = self.logs[output]
         schema = MergedSchema(tuple(log.schema for log in logs), ids)
-        output_half = SOutput(log.schema, self.buckets, _restore(log.memo, log.schema))
+        output_half = SOutput(log.schema, self.buckets, decode_state(log.memo, log.schema))
         self.lanes[name] = LaneData(
             name,
             SUnion(schema, self.buckets),
@@ -219,7 +219,7 @@ class DataPath:
             lane.staged.clear()
             if step is None:
                 return
-            lane.log.append(step.buckets, step.state.frontier_us, _memo(step.state))
+            lane.log.append(step.buckets, step.state.frontier_us, encode_state(step.state))
         self.appended(name)
 
 
@@ -230,7 +230,8 @@ def _batch(lane: LaneData, batch_id: int) -> Batch:
     return lane.release.batch(batch_id, after, now.upto, now.watermark_us)
 
 
-def _memo(state: OutputState) -> bytes:
+def encode_state(state: OutputState) -> bytes:
+    """What an output remembers, as bytes for the log's commit file."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, state.held.schema) as writer:
         writer.write_table(state.held)
@@ -240,7 +241,8 @@ def _memo(state: OutputState) -> bytes:
     )
 
 
-def _restore(memo: bytes, schema: Schema) -> OutputState | None:
+def decode_state(memo: bytes, schema: Schema) -> OutputState | None:
+    """What `encode_state` wrote; None if nothing was."""
     if not memo:
         return None
     saved = msgspec.msgpack.decode(memo, type=_Memo)

@@ -9,16 +9,31 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.flight as fl
 
 from australis.kernel.errors import Stopped
-from australis.live.datapath import DataPath
 from australis.live.flight_port import Ask
+
+
+class Served(Protocol):
+    """What a query of Spark asks for; `live.datapath` says what it means."""
+
+    @property
+    def lanes(self) -> Mapping[str, Any]: ...
+    def latest(self, name: str, after: int, reader: str) -> int: ...
+    def rows(self, name: str, after: int, upto: int) -> int: ...
+    def read(
+        self, name: str, after: int, upto: int, part: int, parts: int
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]: ...
+    def processed(self, name: str, upto: int) -> None: ...
+    def stage(self, name: str, batches: Sequence[pa.RecordBatch]) -> str: ...
+    def commit(self, name: str, batch_id: int, staged: Sequence[str]) -> None: ...
+    def abort(self, name: str, staged: Sequence[str]) -> None: ...
 
 
 class DataPathServer(fl.FlightServerBase):
@@ -26,7 +41,7 @@ class DataPathServer(fl.FlightServerBase):
 
     def __init__(
         self,
-        datapath: DataPath,
+        datapath: Served,
         on_stop: Callable[[Stopped], None],
         host: str = "127.0.0.1",
         port: int = 0,

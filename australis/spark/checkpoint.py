@@ -1,7 +1,10 @@
-"""Reading a Structured Streaming checkpoint."""
+"""Reading and cloning a Structured Streaming checkpoint."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,3 +32,50 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> BatchOffsets:
     except (OSError, ValueError, KeyError) as error:
         raise Stopped(f"the checkpoint file {path} cannot be read: {error}") from None
     return BatchOffsets(upto, watermark_ms * 1000)
+
+
+def last_commit(checkpoint: Path) -> int | None:
+    """The last micro-batch that is complete; None before the first."""
+    return _last(checkpoint / "commits")
+
+
+def last_offsets(checkpoint: Path) -> int | None:
+    """The last micro-batch that was begun; None before the first."""
+    return _last(checkpoint / "offsets")
+
+
+def _last(directory: Path) -> int | None:
+    try:
+        return max((int(name) for name in os.listdir(directory) if name.isdigit()), default=None)
+    except FileNotFoundError:
+        return None
+
+
+def clone(checkpoint: Path, to: Path, batch_id: int) -> None:
+    """A copy of a checkpoint after this micro-batch, for a query of its own.
+
+    The query it belongs to must stand between two micro-batches. Files are never changed once
+    they are written, so that links will do.
+    """
+    shutil.rmtree(to, ignore_errors=True)
+    for log in ("commits", "offsets"):
+        (to / log).mkdir(parents=True)
+        for name in os.listdir(checkpoint / log):
+            if name.isdigit() and int(name) <= batch_id:
+                _link(checkpoint / log / name, to / log / name)
+    for directory, _, names in os.walk(checkpoint / "state"):
+        target = to / Path(directory).relative_to(checkpoint)
+        target.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if not name.startswith("."):
+                _link(Path(directory) / name, target / name)
+    described = msgspec.json.decode((checkpoint / "metadata").read_bytes())
+    described["id"] = str(uuid.uuid4())  # Spark runs each id once
+    (to / "metadata").write_bytes(msgspec.json.encode(described))
+
+
+def _link(path: Path, to: Path) -> None:
+    try:
+        os.link(path, to)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(path, to)

@@ -20,7 +20,7 @@ import pyarrow.flight as fl
 
 from australis.catalog.check import check
 from australis.catalog.cluster import Cluster, machine_name
-from australis.diagram.fragments import Fragment
+from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram
 from australis.kernel.errors import AustralisError, Stopped, UserError
 from australis.kernel.machine import Event, Message, MessageReceived
@@ -28,6 +28,7 @@ from australis.live.certs import Credentials, caller
 from australis.live.certs import load as load_credentials
 from australis.live.datapath import SharedLog
 from australis.live.files import DirectoryLock, FileDisk, make_directory, replace_file
+from australis.live.flight_port import FACTORY
 from australis.live.node import wire
 from australis.live.node.driver import Clock, Driver, Host
 from australis.live.node.feed import SourceFeed
@@ -37,6 +38,8 @@ from australis.live.node.links import Link
 from australis.live.node.mailbox import Mailbox
 from australis.live.node.reference_lanes import ReferenceLanes
 from australis.live.node.server import NodeServer, fetch_snapshot
+from australis.live.node.spark_lanes import SparkLanes
+from australis.live.state import StateDirectory
 from australis.protocols.dpc.effects import (
     InstallSnapshot,
     LaneRestored,
@@ -49,6 +52,8 @@ from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.topology import Topology, deploy
 from australis.reference import ReferenceEngine
+from australis.spark.analyse import stream_schemas
+from australis.spark.session import SparkSession, open_session
 from australis.streams.schema import Schema
 
 SNAPSHOT_PATIENCE_S = 60.0
@@ -125,6 +130,8 @@ class Node:
         self._installing: set[str] = set()
         self._server: NodeServer | None = None
         self._started_at = time.monotonic()
+        self._starting = threading.Lock()
+        self._spark: SparkSession | None = None
         self.schemas: dict[str, Schema] = {}
 
     # --- starting -----------------------------------------------------------------------
@@ -153,7 +160,7 @@ class Node:
                 self._base / tls.certificates, self._base / tls.ca, self.name
             )
         life = self._next_life()
-        self.schemas = reference_schemas(self._diagram, self.topology)
+        self.schemas = self._find_schemas()
         first: dict[str, Event] = {}
         for fragment in self.topology.fragments:
             if self.name in self._cluster.replicas[fragment.name]:
@@ -189,9 +196,7 @@ class Node:
         name = machine_name(fragment.name, self.name)
         config = next(r for r in self.topology.replicas if r.name == name)
         plans = {plan.output: plan for plan in fragment.plans}
-        lanes: Lanes = ReferenceLanes(
-            plans, self.schemas, self._diagram.buckets, self._directory / name, self._failed
-        )
+        lanes = self._open_lanes(self._directory / name, plans)
         self._lanes[name] = lanes
         machine = ReplicaMachine(config, self._options, random.Random(f"{name} {life}"))
         self._hosts[name] = ReplicaHost(
@@ -199,6 +204,40 @@ class Node:
         )
         restored = tuple(lanes.restore(output, self.base_bucket) for output in plans)
         first[name] = Started(life, restored)
+
+    def _open_lanes(self, directory: Path, plans: dict[str, Plan]) -> Lanes:
+        buckets = self._diagram.buckets
+        if self._place.engine == "reference":
+            return ReferenceLanes(plans, self.schemas, buckets, directory, self._failed)
+        return SparkLanes(
+            plans, self.schemas, buckets, directory, self._session, self._base, self._failed
+        )
+
+    def _find_schemas(self) -> dict[str, Schema]:
+        """The schemas of all streams; of its sources, where this node computes nothing."""
+        computes = any(self.name in nodes for nodes in self._cluster.replicas.values())
+        if not computes:
+            return {source.name: source.schema for source in self._diagram.sources}
+        if self._place.engine == "reference":
+            return reference_schemas(self._diagram, self.topology)
+        saved = StateDirectory(self._directory).load_schemas()
+        if saved is not None:
+            return saved
+        schemas = stream_schemas(self._session(), self._diagram, self._base)
+        StateDirectory(self._directory).save_schemas(schemas)
+        return schemas
+
+    def _session(self) -> SparkSession:
+        """This node's Spark, started when it is first needed."""
+        with self._starting:
+            if self._spark is None:
+                self._spark = open_session(
+                    self._place.master,
+                    f"australis {self.cluster} {self.name}",
+                    log=self._directory / "spark.log",
+                    preload=FACTORY.partition(":")[0],
+                )
+            return self._spark
 
     def _open_source(self, stream: str, life: int, first: dict[str, Event]) -> None:
         source = next(s for s in self._diagram.sources if s.name == stream)
@@ -356,6 +395,7 @@ class Node:
         return {
             "cluster": self.cluster,
             "node": self.name,
+            "schemas": {stream: str(self.schemas[stream]) for stream in outputs},
             "up_s": round(time.monotonic() - self._started_at, 1),
             "outputs": outputs,
             "sources": {
@@ -425,6 +465,9 @@ class Node:
             link.close()
         for lanes in self._lanes.values():
             lanes.close()
+        if self._spark is not None:
+            with suppress(Exception):
+                self._spark.stop()
         for disk in self._disks:
             disk.close()
         self._lock.release()

@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 AUSTRALIS := .venv/bin/australis
 
-.PHONY: demo demo-cluster test lint unit setup bench property crash sim clean help
+.PHONY: demo demo-cluster test lint unit setup bench property crash chaos sim clean help
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ property: setup ## every operator under ten random data sets, against DuckDB
 
 crash: setup ## kill -9 at random moments, a hundred times
 	@AUSTRALIS_CRASHES=100 $(PY) -m pytest tests/end_to_end/test_crash.py --timeout=7200
+
+chaos: setup ## replicas on Spark that are killed and cut off, some minutes
+	@$(PY) -m pytest tests/chaos --timeout=1800
 
 sim: setup ## twenty thousand fault schedules in the simulated world
 	@$(AUSTRALIS) sim dpc --seeds 0:19999

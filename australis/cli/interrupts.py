@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 
 @contextmanager
@@ -19,3 +20,27 @@ def terminated_like_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@dataclass
+class Request:
+    """Whether somebody has asked to stop."""
+
+    made: bool = False
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[Request]:
+    """Note these, and the end of the terminal, instead of raising: nothing is left half done."""
+    request = Request()
+
+    def note(_signal: int, _frame: object) -> None:
+        request.made = True
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, note) for number in numbers]
+    try:
+        yield request
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

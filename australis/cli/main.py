@@ -1,4 +1,4 @@
-"""`australis`: check, draw, convert, run and measure diagrams.
+"""`australis`: check, draw, convert, run and measure diagrams; run clusters of nodes.
 
 Exit codes: 0 done and all ok, 1 a target was missed or the run had to stop, 2 the
 user's input is wrong.
@@ -13,10 +13,14 @@ import click
 from australis import __version__
 from australis.cli.bench import bench
 from australis.cli.certs import certs
+from australis.cli.cluster import down, node, up
 from australis.cli.diagrams import check, convert, draw
 from australis.cli.experiment import experiment
+from australis.cli.fault import fault
 from australis.cli.run import run
 from australis.cli.sim import sim
+from australis.cli.status import status
+from australis.cli.tail import tail
 from australis.kernel.errors import Stopped, UserError
 
 
@@ -30,7 +34,10 @@ def cli() -> None:
     """
 
 
-for command in (check, draw, convert, run, sim, bench, experiment, certs):
+for command in (
+    *(check, draw, convert, run, up, down, status, tail, fault, node, certs),
+    *(sim, bench, experiment),
+):
     cli.add_command(command)
 
 

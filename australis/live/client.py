@@ -12,12 +12,15 @@ them back; and the corrections. A replica that dies goes unnoticed.
 from __future__ import annotations
 
 import queue
+import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,19 +32,24 @@ import pyarrow.flight as fl
 from australis.catalog.check import check
 from australis.catalog.cluster import Cluster
 from australis.catalog.text import load as load_text
+from australis.diagram.check import nearest
+from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.kernel.errors import Place, Stopped, UserError
+from australis.kernel.ids import MAX_BUCKET
 from australis.kernel.machine import Message, MessageReceived
 from australis.live.certs import Credentials
-from australis.live.certs import load as load_credentials
+from australis.live.epoch import read_epoch
 from australis.live.load import load as load_diagram
 from australis.live.node import wire
 from australis.live.node.driver import Driver
 from australis.live.node.hosts import ClientHost
-from australis.live.node.links import Link
+from australis.live.node.links import Link, Mismatch, greeted, sentence_of
 from australis.live.node.process import connect as connect_to
 from australis.live.node.process import dpc_options, node_of
+from australis.live.node.roles import Roles
 from australis.live.node.server import ask
+from australis.live.operate import Operator, find_credentials
 from australis.protocols.dpc.effects import LaneRestored, Started
 from australis.protocols.dpc.proxies import (
     ClientMachine,
@@ -51,12 +59,17 @@ from australis.protocols.dpc.proxies import (
     Tentatives,
     Undo,
 )
+from australis.protocols.dpc.subscribers import GUEST
 from australis.protocols.dpc.topology import deploy
 from australis.streams.schema import Schema, parse_schema
 
 WAITING_CHANGES = 10_000
 """An application that does not read holds its subscription up once so many changes wait."""
 AGAIN_S = 0.1
+REFUSALS = 3
+"""So often in a row every node refuses before a subscription gives up."""
+OLDEST = -1
+"""Where a guest begins that wants all that is kept."""
 PATIENCE_S = 60.0
 """How long a new subscription waits for the first node that answers."""
 
@@ -105,9 +118,22 @@ class Connection:
         self._open: list[Subscription] = []
 
     def subscribe(
-        self, stream: str, client: str | None = None, *, after: int | None = None
+        self,
+        stream: str,
+        client: str | None = None,
+        *,
+        after: int | None = None,
+        guest: bool = False,
     ) -> Subscription:
-        """Follow a stream as one of the clients of the cluster file, behind a bucket."""
+        """Follow a stream as one of the clients of the cluster file, behind a bucket.
+
+        A `guest` needs no place in the file and may read any stream that is logged. It begins
+        with what is new, and no log is kept for it: what it has not read in time is gone.
+        """
+        if after is not None and not OLDEST <= after <= MAX_BUCKET:
+            raise UserError(f"is not a bucket (from {OLDEST} to {MAX_BUCKET})", name=str(after))
+        if guest:
+            return self._as_guest(stream, after)
         named = [c for c in self.cluster.clients.values() if c.stream == stream]
         if client is not None:
             named = [c for c in named if c.name == client]
@@ -118,17 +144,35 @@ class Connection:
                 name=stream,
                 place=self.cluster.place_of("clients"),
             )
-        made = Subscription(self, stream, named[0].name, after, self._credentials(named[0].name))
+        return self._subscribed(stream, named[0].name, after, self._identity or named[0].name)
+
+    def _as_guest(self, stream: str, after: int | None) -> Subscription:
+        producers = producers_of(self.cluster, self.diagram, stream)
+        name = f"{GUEST}{secrets.token_hex(8)}"
+        if after is None or after == OLDEST:
+            begins, end = self._kept(stream, producers)
+            after = end if after is None else begins
+        return self._subscribed(stream, name, after, self._identity)
+
+    def _subscribed(
+        self, stream: str, name: str, after: int | None, identity: str | None
+    ) -> Subscription:
+        credentials = find_credentials(self.cluster, self._base, identity)
+        made = Subscription(self, stream, name, after, credentials)
         self._open.append(made)
         return made
 
-    def _credentials(self, name: str) -> Credentials | None:
-        tls = self.cluster.tls
-        if tls is None:
-            return None
-        return load_credentials(
-            self._base / tls.certificates, self._base / tls.ca, self._identity or name
-        )
+    def _kept(self, stream: str, producers: tuple[str, ...]) -> tuple[int, int]:
+        """Behind which bucket the logs of a stream begin now, and the last one they hold."""
+        places = node_of(self.cluster)
+        operator = Operator(self.cluster, self._base, self._identity)
+        nodes = [places[producer] for producer in producers]
+        answers = operator.ask_all(nodes, "status").values()
+        logs = [(a["outputs"] | a["sources"])[stream] for a in answers if a is not None]
+        if not logs:
+            sentence = f"cannot be read: none of its nodes answers ({', '.join(nodes)})"
+            raise UserError(sentence, name=stream)
+        return min(int(log["begins"]) for log in logs), max(int(log["end"]) for log in logs)
 
     def close(self) -> None:
         """End all subscriptions."""
@@ -163,17 +207,21 @@ class Subscription:
         self.client = client
         self._cluster = cluster
         self._credentials = credentials
-        topology = deploy(diagram, cluster.machines, cluster.readers)
+        topology = deploy(diagram, cluster.machines, cluster.readers | {client: stream})
         config = next(c for c in topology.clients if c.name == client)
         options = dpc_options(cluster, diagram)
         self._places = node_of(cluster)
-        self._schemas = {stream: self._find_schema(config.producers)}
+        self._buckets = diagram.buckets
+        self._roles = Roles(topology)
+        known = {source.name: source.schema for source in diagram.sources}
+        self._schemas = {stream: known.get(stream) or self._find_schema(config.producers)}
         self._changes: queue.Queue[Change | None] = queue.Queue()
         self._error: BaseException | None = None
         self._closed = threading.Event()
+        self._refusals: Counter[str] = Counter()
         machine = ClientMachine(client, stream, config.producers, options)
         self._links = {
-            node: Link(node, self._connector(node))
+            node: Link(node, self._connector(node), partial(self._link_told, node))
             for node in {self._places[p] for p in config.producers}
         }
         self._driver = Driver(self._failed)
@@ -194,20 +242,25 @@ class Subscription:
     def _find_schema(self, producers: tuple[str, ...]) -> Schema:
         """What a replica that answers says of the stream."""
         deadline = time.monotonic() + PATIENCE_S
+        why = ""
         while time.monotonic() < deadline:
             for producer in producers:
-                with suppress(fl.FlightError):
-                    node = self._connector(self._places[producer])()
-                    schema = ask(node, "status", timeout_s=2)["schemas"].get(self.stream)
-                    node.close()
+                try:
+                    with self._connector(self._places[producer])() as node:
+                        schema = ask(node, "status", timeout_s=2)["schemas"].get(self.stream)
                     if schema is not None:
                         return parse_schema(schema)
+                except (fl.FlightError, OSError, pa.ArrowException, Mismatch) as error:
+                    why = f": {sentence_of(error)}"
             time.sleep(AGAIN_S)
         nodes = ", ".join(self._places[p] for p in producers)
-        raise UserError(f"cannot be read: none of its nodes answers ({nodes})", name=self.stream)
+        sentence = f"cannot be read: none of its nodes answers ({nodes}){why}"
+        raise UserError(sentence, name=self.stream)
 
     def _connector(self, node: str) -> Callable[[], fl.FlightClient]:
-        return lambda: connect_to(self._cluster, node, self._credentials)
+        return lambda: greeted(
+            connect_to(self._cluster, node, self._credentials), self._cluster.name, node
+        )
 
     def _say(self, to: str, message: Message) -> None:
         data = wire.encode(self._cluster.name, self.client, to, message)
@@ -217,19 +270,37 @@ class Subscription:
         """Fetch what a node has for this client, again and again."""
         ticket = fl.Ticket(msgspec.msgpack.encode(self.client))
         while not self._closed.is_set():
-            with suppress(fl.FlightError, OSError, pa.ArrowException):
-                client = self._connector(node)()
-                for chunk in client.do_get(ticket):
-                    for message in chunk.data.column(0).to_pylist():
-                        self._take(message)
-                    if self._closed.is_set():
-                        return
+            try:
+                with self._connector(node)() as client:
+                    for chunk in client.do_get(ticket):
+                        self._refusals[node] = 0
+                        for message in chunk.data.column(0).to_pylist():
+                            self._take(message)
+                        if self._closed.is_set():
+                            return
+            except (fl.FlightServerError, Mismatch) as error:
+                self._refused(node, error)
+            except (fl.FlightError, OSError, pa.ArrowException):
+                pass
             self._closed.wait(AGAIN_S)
+
+    def _link_told(self, node: str, event: str, **fields: Any) -> None:
+        if event == "refused_by":
+            self._refused(node, Stopped(fields["why"]))
+
+    def _refused(self, node: str, error: Exception) -> None:
+        """A node has said why it sends nothing; if all do, and again, there is no use waiting."""
+        self._refusals[node] += 1
+        hopeless = all(self._refusals[one] >= REFUSALS for one in self._links)
+        if hopeless and self._error is None:
+            self._failed(Stopped(f"'{node}' refuses '{self.client}': {sentence_of(error)}"))
 
     def _take(self, data: bytes) -> None:
         with suppress(wire.WireError):
-            envelope = wire.decode(data, self._cluster.name, self._schemas)
-            self._driver.post(self.client, MessageReceived(envelope.sender, envelope.message))
+            envelope = wire.decode(data, self._cluster.name, self._schemas, self._buckets)
+            if self._roles.may(envelope.sender, self.client, envelope.message):
+                received = MessageReceived(envelope.sender, envelope.message)
+                self._driver.post(self.client, received, size=len(data))
 
     def _deliver(self, what: Any) -> None:
         while self._changes.qsize() >= WAITING_CHANGES and not self._closed.is_set():
@@ -278,7 +349,20 @@ class Subscription:
         self._changes.put(None)
 
 
-def load_cluster(path: Path | str) -> tuple[Cluster, Diagram, Path]:
+def producers_of(cluster: Cluster, diagram: Diagram, stream: str) -> tuple[str, ...]:
+    """The machines that have a stream's log."""
+    if stream in cluster.sources:
+        return (stream,)
+    home = {plan.output: f.name for f in cut(diagram) for plan in f.plans}
+    if stream not in home:
+        known = [*cluster.sources, *home]
+        close = nearest(stream, known)
+        hint = f"did you mean '{close}'?" if close else f"logged streams: {', '.join(known)}"
+        raise UserError(f"has no log ({hint})", name=stream, place=diagram.place)
+    return cluster.machines[home[stream]]
+
+
+def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster, Diagram, Path]:
     """A cluster file with its diagram, and the directory its paths are relative to."""
     path = Path(path)
     try:
@@ -290,6 +374,15 @@ def load_cluster(path: Path | str) -> tuple[Cluster, Diagram, Path]:
     cluster = load_text(text, str(path))
     diagram = load_diagram(path.parent / cluster.diagram_path)
     check(cluster, diagram)
+    if cluster.epoch_us is None:
+        cluster = replace(cluster, epoch_us=read_epoch(path.parent / cluster.state))
+    if cluster.epoch_us is None and needs_epoch:
+        raise UserError(
+            "has no 'epoch', the time before its first tuple: `australis up` chooses one, or"
+            " write for example 'epoch: 2026-01-01T00:00:00Z'",
+            name=cluster.name,
+            place=cluster.place,
+        )
     return cluster, diagram, path.parent
 
 

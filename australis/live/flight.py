@@ -8,7 +8,6 @@ secret of the run is answered; the connection itself is not encrypted.
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -50,9 +49,9 @@ class DataPathServer(fl.FlightServerBase):
         self._datapath = datapath
         self._on_stop = on_stop
         self._host = host
+        # It answers from now on. `serve` would only wait, and end it on SIGTERM, when the
+        # queries that are to be stopped still need it.
         self._secret = secrets.token_hex(16)
-        self._thread = threading.Thread(target=self.serve, daemon=True, name="flight")
-        self._thread.start()
 
     @property
     def address(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from australis.streams.schema import HEADER_NAMES
+from australis.streams.schema import HEADER_NAMES, TIMESTAMP
 
 
 def json_objects(batch: pa.RecordBatch, header: tuple[str, ...] = ()) -> list[dict[str, Any]]:
@@ -28,6 +28,11 @@ def iso_times(column: pa.Array) -> pa.Array:
     """Timestamps as ISO 8601 texts in UTC."""
     plain = column.cast(pa.timestamp("us")).cast(pa.string())
     return pc.binary_join_element_wise(pc.replace_substring(plain, " ", "T"), "Z", "")
+
+
+def iso_time(micros: int) -> str:
+    """One time as such a text."""
+    return str(iso_times(pa.array([micros], TIMESTAMP))[0].as_py())
 
 
 def _values(column: pa.Array) -> list[Any]:

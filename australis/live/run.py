@@ -30,6 +30,7 @@ from australis.live.files import DirectoryLock, FileDisk
 from australis.live.flight import DataPathServer
 from australis.live.flight_port import FACTORY
 from australis.live.follow import SinkFollower
+from australis.live.processes import identity
 from australis.live.proxy import SourceProxy
 from australis.live.sinks import check_options as check_sink
 from australis.live.sinks import open_sink, refuse_shared_files
@@ -174,7 +175,7 @@ class Running:
                 host=self._host,
                 preload=FACTORY.partition(":")[0],
             )
-            self.state.spark_pid.write_text(_identity(process_id(self._spark)))
+            self.state.spark_pid.write_text(identity(process_id(self._spark)))
         self.fragments = cut(self.diagram)
         known = None if self._fresh else self.state.load_schemas()
         self.schemas = known or self._analyse(self._spark)
@@ -425,21 +426,11 @@ def start(diagram: Diagram, state: Path | str, **options: Any) -> Running:
 def _end_old_spark(pid_file: Path, patience_s: float = 10.0) -> None:
     """A Spark whose driver was killed ends by itself, but must not outlive the next start."""
     with suppress(OSError, ValueError):
-        identity = pid_file.read_text()
-        pid = int(identity.split()[0])
+        process = pid_file.read_text()
+        pid = int(process.split()[0])
         deadline = time.monotonic() + patience_s
-        while _identity(pid) == identity and time.monotonic() < deadline:
+        while identity(pid) == process and time.monotonic() < deadline:
             time.sleep(0.05)
-        if _identity(pid) == identity:
+        if identity(pid) == process:
             os.kill(pid, signal.SIGKILL)
     pid_file.unlink(missing_ok=True)
-
-
-def _identity(pid: int) -> str:
-    """What tells a process from another that gets the same number later."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-    return f"{pid} {started} {boot}"

@@ -17,11 +17,10 @@ import msgspec
 import pyarrow as pa
 
 from australis.diagram.model import Source
-from australis.live.json_values import iso_times, json_objects
+from australis.live.json_values import iso_time, json_objects
 from australis.live.side_files import SideFile
 from australis.live.sources.base import Rejected
 from australis.streams.log import StableLog
-from australis.streams.schema import TIMESTAMP
 from australis.streams.source import Cursor, SourceStep, SourceStream
 
 
@@ -115,7 +114,7 @@ class SourceLog:
         self._rejected.sync()
 
     def _late_entries(self, late: pa.RecordBatch) -> list[dict[str, Any]]:
-        missed = iso_times(pa.array([self.stream.due_boundary()], TIMESTAMP))[0].as_py()
+        missed = iso_time(self.stream.due_boundary())
         about = {"source": self._source.name, "boundary": missed}
         return [about | row for row in json_objects(late, ("_stime",))]
 

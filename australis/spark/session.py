@@ -30,6 +30,7 @@ __all__ = [
     "our_settings",
     "process_id",
     "tasks",
+    "use_here",
 ]
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -157,6 +158,12 @@ def _quiet_accumulators() -> None:
 
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
         server.handle_error = handle_error  # type: ignore[method-assign]
+
+
+def use_here(spark: SparkSession) -> None:
+    """Make it the session of this thread: Spark looks data sources up in that."""
+    assert spark._jvm is not None
+    spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def process_id(spark: SparkSession) -> int:

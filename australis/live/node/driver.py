@@ -19,6 +19,10 @@ from australis.kernel.trace import NO_CAUSE
 
 WAITING_MESSAGES = 4096
 """More messages than this do not wait for one node's thread: it is overloaded."""
+WAITING_BYTES = 256 << 20
+"""Nor do more bytes, unless it is a single message."""
+LONGEST_WAIT_S = 3600.0
+"""A timer may be due so late that no thread can wait for it at once."""
 
 
 class Clock:
@@ -73,8 +77,9 @@ class Driver:
         self.overflowed = 0
         self._on_error = on_error
         self._note = note
-        self._events: deque[tuple[int, str, Event]] = deque()
+        self._events: deque[tuple[int, str, Event, int]] = deque()
         self._messages = 0
+        self._bytes = 0
         self._timers: dict[tuple[str, str], int] = {}
         self._due: list[tuple[int, int, str, str]] = []
         self._set = 0
@@ -89,15 +94,17 @@ class Driver:
             self.post(name, event)
         self._thread.start()
 
-    def post(self, machine: str, event: Event, cause: int = NO_CAUSE) -> None:
+    def post(self, machine: str, event: Event, cause: int = NO_CAUSE, size: int = 0) -> None:
         """Something has happened to a machine; from any thread."""
         with self._changed:
             if isinstance(event, MessageReceived):
-                if self._messages >= WAITING_MESSAGES:
+                full = self._bytes > 0 and self._bytes + size > WAITING_BYTES
+                if full or self._messages >= WAITING_MESSAGES:
                     self.overflowed += 1
                     return
                 self._messages += 1
-            self._events.append((cause, machine, event))
+                self._bytes += size
+            self._events.append((cause, machine, event, size))
             self._changed.notify()
 
     def stop(self) -> None:
@@ -125,12 +132,13 @@ class Driver:
                         del self._timers[machine, name]
                         return NO_CAUSE, machine, TimerFired(name)
                 elif self._events:
-                    taken = self._events.popleft()
-                    self._messages -= isinstance(taken[2], MessageReceived)
-                    return taken
+                    cause, machine, event, size = self._events.popleft()
+                    self._messages -= isinstance(event, MessageReceived)
+                    self._bytes -= size
+                    return cause, machine, event
                 else:
-                    wait = (self._due[0][0] - now) / 1e6 if self._due else None
-                    self._changed.wait(wait)
+                    wait = (self._due[0][0] - now) / 1e6 if self._due else LONGEST_WAIT_S
+                    self._changed.wait(min(wait, LONGEST_WAIT_S))
         return None
 
     def _handle(self, cause: int, machine: str, event: Event) -> None:
@@ -144,6 +152,8 @@ class Driver:
                 host.perform(effect)
 
     def _set_timer(self, machine: str, effect: SetTimer) -> None:
+        if self._timers.get((machine, effect.name)) == effect.at:
+            return
         self._timers[machine, effect.name] = effect.at
         self._set += 1
         heapq.heappush(self._due, (effect.at, self._set, machine, effect.name))

@@ -13,8 +13,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from australis.live.node.wire import WireError
+
 WAITING_BYTES = 16 << 20
-"""More than this does not wait for one client."""
+"""More than this does not wait for one client, unless it is a single message."""
+AT_A_TIME = 1 << 20
+"""So many bytes are written at once, or one message: a stream that nobody reads holds no more."""
+STREAMS = 16
+"""So many streams of one client may hang before it is refused another."""
 MESSAGES = pa.schema([pa.field("message", pa.binary())])
 """What such a stream is made of: messages as `wire` encodes them."""
 QUIET_S = 1.0
@@ -33,12 +39,14 @@ class Mailbox:
         self._reader = 0
         """Which of the client's streams is the current one; 0 while there is none."""
         self._opened = 0
+        self._streams = 0
+        """How many streams there are, with those that were given up but hang."""
         self._changed = threading.Condition()
 
     def send(self, message: bytes) -> None:
         """Let a message wait to be fetched."""
         with self._changed:
-            full = self._bytes + len(message) > WAITING_BYTES
+            full = self._bytes > 0 and self._bytes + len(message) > WAITING_BYTES
             if self.cut or not self._reader or full:
                 self.dropped += 1
                 return
@@ -54,8 +62,14 @@ class Mailbox:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """What comes for the client, until it opens another stream or this one is closed."""
+        if self._streams >= STREAMS:
+            raise WireError(f"{STREAMS} streams are open already, and nobody reads them")
+        return self._read()
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
         with self._changed:
             self._opened += 1
+            self._streams += 1
             mine = self._reader = self._opened
             self._waiting.clear()
             self._bytes = 0
@@ -67,12 +81,20 @@ class Mailbox:
                         self._changed.wait(QUIET_S)
                     if self._reader != mine:
                         return
-                    messages = list(self._waiting)
-                    self._waiting.clear()
-                    self._bytes = 0
+                    messages = self._take()
                 self.sent += len(messages)
                 yield pa.record_batch([pa.array(messages, pa.binary())], schema=MESSAGES)
         finally:
             with self._changed:
+                self._streams -= 1
                 if self._reader == mine:
                     self._reader = 0
+
+    def _take(self) -> list[bytes]:
+        taken: list[bytes] = []
+        size = 0
+        while self._waiting and (not taken or size + len(self._waiting[0]) <= AT_A_TIME):
+            taken.append(self._waiting.popleft())
+            size += len(taken[-1])
+        self._bytes -= size
+        return taken

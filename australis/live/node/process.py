@@ -8,20 +8,24 @@ node.stop()
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.flight as fl
 
 from australis.catalog.check import check
 from australis.catalog.cluster import Cluster, machine_name
 from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram
+from australis.kernel.durations import MILLISECOND
 from australis.kernel.errors import AustralisError, Stopped, UserError
 from australis.kernel.machine import Event, Message, MessageReceived
 from australis.live.certs import Credentials, caller
@@ -31,12 +35,15 @@ from australis.live.files import DirectoryLock, FileDisk, make_directory, replac
 from australis.live.flight_port import FACTORY
 from australis.live.node import wire
 from australis.live.node.driver import Clock, Driver, Host
+from australis.live.node.events import ERROR, INFO, WARNING, Events
 from australis.live.node.feed import SourceFeed
+from australis.live.node.guests import Guests, is_guest
 from australis.live.node.hosts import ReplicaHost, SourceHost
 from australis.live.node.lanes import Lanes
-from australis.live.node.links import Link
+from australis.live.node.links import OPTIONS, Link, Mismatch, greeted, sentence_of
 from australis.live.node.mailbox import Mailbox
 from australis.live.node.reference_lanes import ReferenceLanes
+from australis.live.node.roles import Roles
 from australis.live.node.server import NodeServer, fetch_snapshot
 from australis.live.node.spark_lanes import SparkLanes
 from australis.live.state import StateDirectory
@@ -50,6 +57,7 @@ from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import Output
 from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
+from australis.protocols.dpc.states import TRANSITIONS, Phase, Turn
 from australis.protocols.dpc.topology import Topology, deploy
 from australis.reference import ReferenceEngine
 from australis.spark.analyse import stream_schemas
@@ -57,6 +65,8 @@ from australis.spark.session import SparkSession, open_session
 from australis.streams.schema import Schema
 
 SNAPSHOT_PATIENCE_S = 60.0
+SLOWEST_S = 3600.0
+"""A rehearsed failure slows a link by no more than this."""
 
 
 def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
@@ -115,12 +125,15 @@ class Node:
         self._options = dpc_options(cluster, diagram)
         self.topology = deploy(diagram, cluster.machines, cluster.readers)
         self._places = node_of(cluster)
+        self._roles = Roles(self.topology)
+        self.events = Events(self._directory, name)
         self._lock = DirectoryLock(self._directory / "node.lock")
         self._credentials: Credentials | None = None
         self._clock = Clock()
         self._driver = Driver(self._failed, self._clock)
         self._links: dict[str, Link] = {}
         self._mailboxes = {client: Mailbox() for client in cluster.clients}
+        self._guests = Guests()
         self._deaf: set[str] = set()
         """Nodes whose messages are not heard, in a rehearsed failure."""
         self._hosts: dict[str, Host] = {}
@@ -140,7 +153,8 @@ class Node:
         """Open everything and begin."""
         try:
             self._open()
-        except BaseException:
+        except BaseException as error:
+            self.events.tell("error", level=ERROR, why=str(error))
             self.stop()
             raise
         return self
@@ -154,6 +168,7 @@ class Node:
             )
         make_directory(self._directory)
         self._lock.acquire()
+        self.events.open()
         if self._cluster.tls is not None:
             tls = self._cluster.tls
             self._credentials = load_credentials(
@@ -176,6 +191,19 @@ class Node:
         self._driver.start(self._hosts, first)
         for feed in self.sources.values():
             feed.start()
+        self._tell_started(life)
+
+    def _tell_started(self, life: int) -> None:
+        self.events.tell(
+            "started",
+            version=wire.VERSION,
+            cluster=self.cluster,
+            address=self._place.address,
+            tls=self._credentials is not None,
+            life=life,
+            process=os.getpid(),
+            machines=list(self._hosts),
+        )
 
     @property
     def base_bucket(self) -> int:
@@ -188,7 +216,7 @@ class Node:
         assert self._cluster.epoch_us is not None
         path = self._directory / "life"
         before = int(path.read_text()) if path.exists() else 0
-        life = max(before + 1, (time.time_ns() // 1000 - self._cluster.epoch_us) // 1_000_000, 1)
+        life = max(before + 1, (time.time_ns() // 1000 - self._cluster.epoch_us) // MILLISECOND, 1)
         replace_file(path, str(life).encode())
         return life
 
@@ -199,6 +227,8 @@ class Node:
         lanes = self._open_lanes(self._directory / name, plans)
         self._lanes[name] = lanes
         machine = ReplicaMachine(config, self._options, random.Random(f"{name} {life}"))
+        for output in machine.outputs.values():
+            output.turns = _Turns(self, name, output.stream)
         self._hosts[name] = ReplicaHost(
             machine, self._sayer(name), lanes, lambda e: self._install(name, e)
         )
@@ -267,21 +297,27 @@ class Node:
     def _open_links(self) -> None:
         for other in self._cluster.nodes:
             if other != self.name:
-                self._links[other] = Link(other, self._connector(other), self._refused)
+                self._links[other] = Link(other, self._connector(other), self.events.tell)
 
     def _connector(self, node: str) -> Callable[[], fl.FlightClient]:
-        return lambda: connect(self._cluster, node, self._credentials)
+        return lambda: self._connect(node)
+
+    def _connect(self, node: str) -> fl.FlightClient:
+        return greeted(connect(self._cluster, node, self._credentials), self.cluster, node)
 
     def _listen(self) -> NodeServer:
         scheme = "grpc" if self._credentials is None else "grpc+tls"
         location = f"{scheme}://{self._place.address}"
         try:
             if self._credentials is None:
-                return NodeServer(self, location)
-            return NodeServer(self, location, caller, **self._credentials.for_server())
-        except fl.FlightError as error:
+                return NodeServer(self, location, tell=self.events.tell)
+            return NodeServer(
+                self, location, caller, self.events.tell, **self._credentials.for_server()
+            )
+        except pa.ArrowException:
+            # Flight does not say why; it is nearly always this.
             raise UserError(
-                f"cannot listen at {self._place.address}: {str(error).splitlines()[0]}",
+                f"cannot listen at {self._place.address}: the port is taken, or not of this machine",
                 name=self.name,
                 place=self._cluster.place_of("nodes", self.name),
             ) from None
@@ -296,42 +332,59 @@ class Node:
             data = wire.encode(self.cluster, machine, to, message, str(self._driver.cause))
             if to in self._mailboxes:
                 self._mailboxes[to].send(data)
+            elif is_guest(to):
+                self._guests.send(to, data)
             else:
                 self._links[self._places[to]].send(data)
 
         return say
 
+    def knows(self, node: str) -> bool:
+        """Whether a certificate of this name is of this cluster."""
+        return node in self._cluster.nodes or node in self._cluster.clients
+
     def receive(self, node: str | None, body: bytes) -> None:
         """Take a message for one of this node's machines."""
-        envelope = wire.decode(body, self.cluster, self.schemas)
+        envelope = wire.decode(body, self.cluster, self.schemas, self._diagram.buckets)
         at = self._places.get(envelope.sender)
-        if at is None and envelope.sender not in self._mailboxes:
+        guest = is_guest(envelope.sender)
+        if at is None and envelope.sender not in self._mailboxes and not guest:
             raise wire.WireError(f"'{envelope.sender}' is not of this cluster")
-        if node is not None and node != (at or envelope.sender):
+        if guest:
+            self._guests.heard(envelope.sender, node)
+        elif node is not None and node != (at or envelope.sender):
             raise wire.WireError(f"'{node}' may not speak for '{envelope.sender}'")
         if envelope.to not in self._hosts:
             raise wire.WireError(f"'{envelope.to}' does not run on '{self.name}'")
+        if not self._roles.may(envelope.sender, envelope.to, envelope.message):
+            kind = type(envelope.message).__name__
+            raise wire.WireError(f"'{envelope.sender}' may not send {kind} to '{envelope.to}'")
         if (at or envelope.sender) in self._deaf:
             return
-        self._driver.post(envelope.to, MessageReceived(envelope.sender, envelope.message))
+        received = MessageReceived(envelope.sender, envelope.message)
+        self._driver.post(envelope.to, received, size=len(body))
 
     def inbox(self, node: str | None, client: str) -> Iterable[Any]:
         """The stream of messages for a client."""
+        if is_guest(client):
+            return self._guests.heard(client, node).read()
         if client not in self._mailboxes:
             raise wire.WireError(f"'{client}' is not a client of this cluster")
         if node is not None and node != client:
             raise wire.WireError(f"'{node}' may not read what is for '{client}'")
         return self._mailboxes[client].read()
 
-    def _refused(self, node: str, why: str) -> None:
-        """Another node has said why it does not take a message."""
-
     # --- snapshots ------------------------------------------------------------------------
 
-    def snapshot(self, machine: str, stream: str) -> tuple[int, dict[str, bytes]]:
-        """The latest checkpoint of a lane."""
-        if machine not in self._lanes:
-            raise wire.WireError(f"'{machine}' does not run on '{self.name}'")
+    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, dict[str, bytes]]:
+        """The latest checkpoint of a lane, for a node that runs the same."""
+        config = next((r for r in self.topology.replicas if r.name == machine), None)
+        if config is None or machine not in self._lanes:
+            raise wire.WireError(f"'{wire.short(machine)}' does not run on '{self.name}'")
+        if stream not in (output.stream for output in config.outputs):
+            raise wire.WireError(f"'{machine}' has no output '{wire.short(stream)}'")
+        if node is not None and node not in {self._places[peer] for peer in config.peers}:
+            raise wire.WireError(f"'{node}' may not have the state of '{machine}'")
         return self._lanes[machine].snapshot(stream)
 
     def _install(self, machine: str, effect: InstallSnapshot) -> None:
@@ -341,15 +394,19 @@ class Node:
         self._installing.add(effect.stream)
 
         def fetch() -> None:
+            told = {"stream": effect.stream, "peer": effect.state}
             try:
-                client = connect(self._cluster, self._places[effect.state], self._credentials)
-                upto, files = fetch_snapshot(
-                    client, effect.state, effect.stream, SNAPSHOT_PATIENCE_S
-                )
+                with self._connect(self._places[effect.state]) as client:
+                    upto, files = fetch_snapshot(
+                        client, effect.state, effect.stream, SNAPSHOT_PATIENCE_S
+                    )
                 self._lanes[machine].install(effect.stream, upto, files)
                 self._driver.post(machine, SnapshotInstalled(effect.stream, upto))
-            except (fl.FlightError, wire.WireError):
-                pass  # the machine asks again
+                self.events.tell("snapshot_installed", upto=upto, **told)
+            except (fl.FlightError, pa.ArrowException, wire.WireError, Mismatch) as error:
+                # The machine asks again.
+                why = sentence_of(error)
+                self.events.tell("snapshot_failed", level=WARNING, why=why, **told)
             except BaseException as error:
                 self._failed(error)
             finally:
@@ -399,15 +456,24 @@ class Node:
             "up_s": round(time.monotonic() - self._started_at, 1),
             "outputs": outputs,
             "sources": {
-                s: {"end": f.closed, "rows": f.proxy.stats.rows} for s, f in self.sources.items()
+                s: {"begins": f.log.truncated_to, "end": f.closed, "rows": f.proxy.stats.rows}
+                for s, f in self.sources.items()
             },
             "links": {
-                n: {"sent": link.sent, "dropped": link.dropped, "cut": link.cut}
+                n: {
+                    "sent": link.sent,
+                    "dropped": link.dropped,
+                    "cut": link.cut,
+                    "slow_s": link.slow_s,
+                    "deaf": n in self._deaf,
+                }
                 for n, link in self._links.items()
             },
             "clients": {
-                c: {"sent": m.sent, "dropped": m.dropped} for c, m in self._mailboxes.items()
+                c: {"sent": m.sent, "dropped": m.dropped, "cut": m.cut, "deaf": c in self._deaf}
+                for c, m in self._mailboxes.items()
             },
+            "guests": len(self._guests),
             "refused": dict(self._server.refused) if self._server is not None else {},
             "overflowed": self._driver.overflowed,
         }
@@ -430,7 +496,7 @@ class Node:
                 if what.get("in", True):
                     self._deaf.add(other)
             case "slow" if link is not None:
-                link.slow_s = float(what["seconds"])
+                link.slow_s = _seconds(what.get("seconds"))
             case "heal":
                 target.cut = False
                 self._deaf.discard(other)
@@ -438,11 +504,16 @@ class Node:
                     link.slow_s = 0.0
             case _:
                 raise UserError("is not a failure of the network (cut, slow, heal)", name=kind)
+        self.events.tell("fault", kind=kind, fault=kind, peer=other)
         return "done"
 
     # --- stopping --------------------------------------------------------------------------
 
     def _failed(self, error: BaseException) -> None:
+        trace = "".join(traceback.format_exception(error))
+        self.events.tell(
+            "error", level=ERROR, cause=self._driver.cause, why=str(error), trace=trace
+        )
         self.errors.append(error)
         self._on_error(error)
 
@@ -459,8 +530,9 @@ class Node:
         self._driver.stop()
         for mailbox in self._mailboxes.values():
             mailbox.close()
+        self._guests.close()
         if self._server is not None:
-            self._server.shutdown()
+            self._server.stop()
         for link in self._links.values():
             link.close()
         for lanes in self._lanes.values():
@@ -470,12 +542,42 @@ class Node:
                 self._spark.stop()
         for disk in self._disks:
             disk.close()
+        self.events.tell("stopped")
+        self.events.close()
         self._lock.release()
+
+
+class _Turns(list[tuple[Phase, Turn]]):
+    """Tells the turns of an output instead of keeping them."""
+
+    def __init__(self, node: Node, replica: str, stream: str) -> None:
+        self._node, self._replica, self._stream = node, replica, stream
+
+    def append(self, turn: tuple[Phase, Turn]) -> None:
+        was, now = turn[0], TRANSITIONS[turn]
+        self._node.events.tell(
+            "phase",
+            level=INFO if now is Phase.STABLE else WARNING,
+            kind=self._stream,
+            cause=self._node._driver.cause,
+            replica=self._replica,
+            output=self._stream,
+            was=was.value,
+            now=now.value,
+            why=turn[1].value,
+        )
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= SLOWEST_S:
+        raise UserError(f"should be from 0 to {SLOWEST_S:.0f}", name="seconds")
+    return float(value)
 
 
 def connect(cluster: Cluster, node: str, credentials: Credentials | None) -> fl.FlightClient:
     """A connection to a node."""
     place = cluster.nodes[node]
+    how: dict[str, Any] = {"generic_options": OPTIONS}
     if credentials is None:
-        return fl.connect(f"grpc://{place.address}")
-    return fl.connect(f"grpc+tls://{place.address}", **credentials.for_client(node))
+        return fl.connect(f"grpc://{place.address}", **how)
+    return fl.connect(f"grpc+tls://{place.address}", **how, **credentials.for_client(node))

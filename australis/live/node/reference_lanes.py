@@ -21,6 +21,7 @@ from australis.kernel.errors import Stopped
 from australis.live.datapath import SharedLog
 from australis.live.files import FileDisk, make_directory, replace_file
 from australis.live.node.lanes import Report, Work
+from australis.live.node.wire import WireError
 from australis.protocols.dpc.effects import (
     Checkpointed,
     LaneRestored,
@@ -199,8 +200,11 @@ class ReferenceLanes:
 
     def install(self, output: str, upto: int, files: dict[str, bytes]) -> None:
         lane = self._lanes[output]
-        saved = msgspec.msgpack.decode(files[CHECKPOINT], type=_Saved)
-        state = lane.engine.decode(saved.state)
+        try:
+            saved = msgspec.msgpack.decode(files[CHECKPOINT], type=_Saved)
+            state = lane.engine.decode(saved.state)
+        except Exception as error:
+            raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
         lane.log.restart_at(saved.upto)
         replace_file(lane.checkpoint, files[CHECKPOINT])
         lane.state = state

@@ -4,7 +4,8 @@ Each question is an action of Arrow Flight. `post` brings messages for the machi
 run here; the others are answered at once: `hello` says who this is, `status` how it is
 doing, `snapshot` hands over a lane's checkpoint, `fault` rehearses a failure. Whatever
 is malformed, too long, of another version or from a stranger gets one sentence back,
-is counted, and changes nothing.
+is counted and told (`events`), and changes nothing. Bytes that are no call at all, and
+callers whose certificate is not of the cluster's authority, do not get past gRPC.
 """
 
 from __future__ import annotations
@@ -12,19 +13,30 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from pathlib import PurePosixPath
+from typing import Annotated, Any, NoReturn, Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.flight as fl
 
 from australis.kernel.errors import AustralisError
-from australis.live.node.links import POST, unpack
+from australis.kernel.ids import MAX_BUCKET
+from australis.live.node.events import ERROR, WARNING, Tell, tell_nobody
+from australis.live.node.links import HELLO, POST, Hello, unpack
 from australis.live.node.mailbox import MESSAGES
-from australis.live.node.wire import LARGEST, VERSION, WireError
+from australis.live.node.wire import LARGEST, LONGEST_NAME, VERSION, WireError, short
 
 CHUNK = 1 << 20
 """A file of a snapshot is sent in pieces of this size."""
+LARGEST_SNAPSHOT = 4 << 30
+"""A snapshot that is larger is not taken."""
+MOST_FILES = 100_000
+"""Nor one of more files."""
+WRONG = 10
+"""After so many wrong messages in one call the others are not looked at."""
+PATIENCE_S = 2.0
+"""So long a server that stops waits for calls under way; a client that does not read has none."""
 
 
 class Answers(Protocol):
@@ -32,6 +44,10 @@ class Answers(Protocol):
 
     cluster: str
     name: str
+
+    def knows(self, node: str) -> bool:
+        """Whether a certificate of this name is of this cluster."""
+        ...
 
     def receive(self, node: str | None, body: bytes) -> None:
         """Take one message that came from this node (None: nobody proved who it is)."""
@@ -45,8 +61,8 @@ class Answers(Protocol):
         """How the node is doing."""
         ...
 
-    def snapshot(self, machine: str, stream: str) -> tuple[int, dict[str, bytes]]:
-        """The latest checkpoint of a lane."""
+    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, dict[str, bytes]]:
+        """The latest checkpoint of a lane, for this node."""
         ...
 
     def fault(self, what: dict[str, Any]) -> str:
@@ -57,8 +73,8 @@ class Answers(Protocol):
 class Piece(msgspec.Struct, frozen=True, array_like=True):
     """A piece of one file of a snapshot."""
 
-    upto: int
-    name: str
+    upto: Annotated[int, msgspec.Meta(ge=-1, le=MAX_BUCKET)]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
     data: bytes
     last: bool
 
@@ -71,6 +87,7 @@ class NodeServer(fl.FlightServerBase):
         answers: Answers,
         location: str,
         identify: Callable[[Any], str | None] = lambda context: None,
+        tell: Tell = tell_nobody,
         **tls: Any,
     ) -> None:
         super().__init__(location, **tls)
@@ -78,64 +95,131 @@ class NodeServer(fl.FlightServerBase):
         """How many questions were refused, by reason."""
         self._answers = answers
         self._identify = identify
-        self._thread = threading.Thread(target=self.serve, daemon=True, name="server")
+        self._tell = tell
+        self._lock = threading.Lock()
+        # `serve` would take SIGINT and SIGTERM for itself, and end only this.
+        self._thread = threading.Thread(target=self.wait, daemon=True, name="server")
 
     def start(self) -> None:
         """Begin to answer."""
         self._thread.start()
 
+    def stop(self) -> None:
+        """Answer no more; the port is free, even if somebody does not let go of a call."""
+        ending = threading.Thread(target=self.shutdown, daemon=True, name="end of server")
+        ending.start()
+        ending.join(PATIENCE_S)
+
+    # --- what is answered -----------------------------------------------------------------
+
     def do_action(self, context: Any, action: fl.Action) -> Iterable[bytes]:
         try:
+            node = self._caller(context)
             if action.body is not None and action.body.size > LARGEST:
                 raise WireError(f"{action.body.size:,} bytes are more than {LARGEST:,}")
             body: bytes = action.body.to_pybytes() if action.body is not None else b""
-            return self._answer(action.type, body, self._identify(context))
-        except (AustralisError, ValueError, msgspec.MsgspecError) as error:
-            self.refused[type(error).__name__] += 1
-            raise fl.FlightServerError(str(error)) from None
+            if action.type == POST:
+                return self._post(context, node, body)
+            return self._answer(action.type, body, node)
+        except Exception as error:
+            raise self._refuse(context, error) from None
 
     def do_get(self, context: Any, ticket: fl.Ticket) -> fl.FlightDataStream:
         try:
+            node = self._caller(context)
             client = msgspec.msgpack.decode(ticket.ticket, type=str)
-            batches = self._answers.inbox(self._identify(context), client)
-        except (AustralisError, msgspec.MsgspecError) as error:
-            self.refused[type(error).__name__] += 1
-            raise fl.FlightServerError(str(error)) from None
+            batches = self._answers.inbox(node, client)
+        except Exception as error:
+            raise self._refuse(context, error) from None
         return fl.GeneratorStream(MESSAGES, batches)
+
+    def _caller(self, context: Any) -> str | None:
+        """The node or client that calls; None where nobody has to prove that."""
+        node = self._identify(context)
+        if node is not None and not self._answers.knows(node):
+            raise WireError(f"'{node}' is not of this cluster")
+        return node
+
+    def _post(self, context: Any, node: str | None, body: bytes) -> Iterable[bytes]:
+        """Hand messages over; a wrong one does not hold up those behind it."""
+        wrong: list[Exception] = []
+        for message in unpack(body):
+            try:
+                self._answers.receive(node, message)
+            except Exception as error:
+                wrong.append(self._refuse(context, error))
+                if len(wrong) == WRONG:
+                    break
+        if wrong:
+            raise wrong[0]
+        return []
 
     def _answer(self, kind: str, body: bytes, node: str | None) -> Iterable[bytes]:
         match kind:
-            case "post":
-                for message in unpack(body):
-                    self._answers.receive(node, message)
-                return []
             case "hello":
-                return [self._packed(self._hello())]
+                me = self._answers
+                return [self._packed(Hello(VERSION, me.cluster, me.name))]
             case "status":
                 return [self._packed(self._answers.status())]
             case "snapshot":
                 machine, stream = msgspec.msgpack.decode(body, type=tuple[str, str])
-                return _pieces(*self._answers.snapshot(machine, stream))
+                return _pieces(*self._answers.snapshot(node, machine, stream))
             case "fault":
                 what = msgspec.msgpack.decode(body, type=dict[str, Any])
                 return [self._packed(self._answers.fault(what))]
-        raise WireError(f"unknown action '{kind}'")
+        raise WireError(f"unknown action '{short(kind)}'")
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         return [
             (POST, "messages for the machines of this node"),
-            ("hello", "who this is"),
+            (HELLO, "who this is"),
             ("status", "how it is doing"),
             ("snapshot", "the latest checkpoint of a lane"),
             ("fault", "rehearse a failure"),
         ]
 
-    def _hello(self) -> dict[str, Any]:
-        me = self._answers
-        return {"version": VERSION, "cluster": me.cluster, "node": me.name}
-
     def _packed(self, answer: Any) -> bytes:
         return msgspec.msgpack.encode(answer)
+
+    # --- what is not ------------------------------------------------------------------------
+
+    def _refuse(self, context: Any, error: Exception) -> Exception:
+        """Count a refusal and tell of it; what the caller is told."""
+        if isinstance(error, fl.FlightServerError):
+            return error  # told already
+        reason = type(error).__name__
+        ours = not isinstance(error, AustralisError | ValueError | msgspec.MsgspecError)
+        why = short(repr(error) if ours else str(error)) or reason
+        with self._lock:
+            self.refused[reason] += 1
+        peer, level = context.peer(), ERROR if ours else WARNING
+        self._tell("refused", level=level, kind=reason, reason=reason, why=why, peer=peer)
+        return fl.FlightServerError("something is wrong inside this node" if ours else why)
+
+    def _refuse_call(self, context: Any, call: str) -> NoReturn:
+        raise self._refuse(context, WireError(f"a node does not answer '{call}'"))
+
+    def list_flights(self, context: Any, criteria: bytes) -> NoReturn:
+        self._refuse_call(context, "list_flights")
+
+    def get_flight_info(self, context: Any, descriptor: fl.FlightDescriptor) -> NoReturn:
+        self._refuse_call(context, "get_flight_info")
+
+    def get_schema(self, context: Any, descriptor: fl.FlightDescriptor) -> NoReturn:
+        self._refuse_call(context, "get_schema")
+
+    def do_put(
+        self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
+    ) -> NoReturn:
+        self._refuse_call(context, "do_put")
+
+    def do_exchange(
+        self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
+    ) -> NoReturn:
+        self._refuse_call(context, "do_exchange")
+
+
+# --- what others ask ----------------------------------------------------------------------------
 
 
 def _pieces(upto: int, files: dict[str, bytes]) -> Iterator[bytes]:
@@ -148,18 +232,34 @@ def _pieces(upto: int, files: dict[str, bytes]) -> Iterator[bytes]:
 def fetch_snapshot(
     client: fl.FlightClient, machine: str, stream: str, timeout_s: float
 ) -> tuple[int, dict[str, bytes]]:
-    """The latest checkpoint of a lane on another node."""
+    """The latest checkpoint of a lane on another node; a `WireError` if it is none."""
     body = msgspec.msgpack.encode((machine, stream))
     files: dict[str, list[bytes]] = {}
-    upto, whole = -1, False
+    covered: set[int] = set()
+    size, whole = 0, False
     options = fl.FlightCallOptions(timeout=timeout_s)
     for result in client.do_action(fl.Action("snapshot", body), options):
-        piece = msgspec.msgpack.decode(result.body.to_pybytes(), type=Piece)
+        piece = _piece(result.body.to_pybytes())
         files.setdefault(piece.name, []).append(piece.data)
-        upto, whole = piece.upto, piece.last
+        covered.add(piece.upto)
+        size, whole = size + len(piece.data), piece.last
+        if size > LARGEST_SNAPSHOT or len(files) > MOST_FILES or len(covered) > 1:
+            raise WireError(f"a snapshot of {size:,} bytes, {len(files):,} files, at {covered}")
     if not whole:
         raise WireError("a snapshot is cut short")
-    return upto, {name: b"".join(parts) for name, parts in files.items()}
+    return covered.pop(), {name: b"".join(parts) for name, parts in files.items()}
+
+
+def _piece(data: bytes) -> Piece:
+    """A piece of a file that belongs below the directory it will be written to."""
+    try:
+        piece = msgspec.msgpack.decode(data, type=Piece)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise WireError("a snapshot with something else in it") from None
+    path = PurePosixPath(piece.name)
+    if path.is_absolute() or ".." in path.parts or "\0" in piece.name or not path.name:
+        raise WireError(f"a snapshot with a file called '{short(piece.name)}'")
+    return piece
 
 
 def ask(client: fl.FlightClient, kind: str, what: Any = None, timeout_s: float = 5.0) -> Any:

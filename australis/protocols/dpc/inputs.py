@@ -49,6 +49,8 @@ class Input:
         """Which replica said a bucket of the overlay, and in which of its overlays."""
         self.standby: str | None = None
         """A second replica to hear tentative tuples from, so that losing one costs no time."""
+        self.hedged = False
+        """Whether the log is read from that one as well: whichever comes first counts."""
         self.tentative = -1
         """The last bucket known at least tentatively."""
         self.released = -1
@@ -325,7 +327,7 @@ class Input:
         head = curr and (name in self._replaying or stuck)
         return Want(
             self.stream,
-            name == self.log_from,
+            name == self.log_from or (self.hedged and name == self.standby),
             overlay,
             head,
             self.have,

@@ -32,7 +32,7 @@ from australis.protocols.dpc.messages import (
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.states import State
-from australis.protocols.dpc.subscribers import Subscribers
+from australis.protocols.dpc.subscribers import GUEST, Subscribers
 
 
 class SourceMachine:
@@ -133,14 +133,24 @@ class ClientMachine:
     input_class = Input
 
     def __init__(
-        self, name: str, stream: str, producers: tuple[str, ...], options: DpcOptions
+        self,
+        name: str,
+        stream: str,
+        producers: tuple[str, ...],
+        options: DpcOptions,
+        *,
+        hedge: bool = False,
     ) -> None:
+        """With `hedge` it follows the logs of two replicas at once, which are equal, so that
+        losing one of them costs no time; it costs the network twice as much."""
         self.name = name
+        self.guest = name.startswith(GUEST)
         self.stream = stream
         self.options = options
         self.life = 0
         self.monitors = {p: Monitor(p, [stream], options.misses) for p in producers}
         self.input = self.input_class(stream, self.monitors, producers[0], options)
+        self.input.hedged = hedge
         self._told = -1
         """The last bucket the application was told tentatively,"""
         self._told_by: tuple[str, int] = ("", -1)
@@ -182,8 +192,11 @@ class ClientMachine:
         """Go on behind what no replica has any more (bounded logs, thesis 4.9.4)."""
         after, upto = self.input.have, self.input.gone_upto
         joins = after == self._joined_at and self.input.forgotten
-        if upto is None or (self.options.keep_log is None and not joins):
+        if upto is None or not (joins or self.guest or self.options.keep_log is not None):
             return []
+        if self.guest:
+            # No log waits for it: what follows next may be gone by the time it asks for it.
+            upto = max(upto, self.input.head)
         effects: list[Effect] = []
         if self._told > after:
             # Also while corrections run: what was said since the last UNDO is gone as well.
@@ -203,9 +216,13 @@ class ClientMachine:
         return Send(node, Heartbeat(self.life, number, (want,)))
 
     def _reply(self, sender: str, reply: HeartbeatReply, now: int) -> list[Effect]:
-        if not self.monitors[sender].replied(reply):
+        news = self.monitors[sender].replied(reply)
+        effects = self._skip() if self.guest else []
+        if effects:
+            effects += [self._ask(node, now) for node in self.monitors]
+        elif not news:
             return []
-        return self._choose(now) + self._settle()
+        return effects + self._choose(now) + self._settle()
 
     def _stable(self, sender: str, data: StableData, now: int) -> list[Effect]:
         before = self.input.have

@@ -147,19 +147,18 @@ def span_buckets(plan: Plan, bucket_us: int) -> int | None:
 
 
 def _blocking(plan: Plan) -> frozenset[str]:
-    """The inputs from which every tuple goes through a join."""
+    """The inputs without which a join has nothing on one side.
+
+    Behind a union of several inputs a join goes on when one of them is missing.
+    """
     blocked: set[str] = set()
-    streams = set(plan.inputs)
-    for stream in streams:
-        reached = {stream}
-        joined = False
-        for operator in plan.operators:
-            if reached & set(operator.inputs):
-                if isinstance(operator, Join):
-                    joined = True
-                reached |= set(operator.outputs)
-        if joined:
-            blocked.add(stream)
+    comes_from: dict[str, set[str]] = {stream: {stream} for stream in plan.inputs}
+    for operator in plan.operators:
+        sides = [comes_from[stream] for stream in operator.inputs]
+        for stream in operator.outputs:
+            comes_from[stream] = set().union(*sides)
+        if isinstance(operator, Join):
+            blocked.update(*(side for side in sides if len(side) == 1))
     return frozenset(blocked)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from australis.live.certs import issue
 from australis.live.client import Change, Connection, Kind, Subscription, connect, load_cluster
 from australis.live.node.process import Node
 from australis.reference import ReferenceEngine
@@ -44,12 +45,29 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def write_cluster(directory: Path, *, max_delay: str = "1 s", extra: str = "") -> Path:
+ENGINES = dict.fromkeys(("e1", "e2"), "reference")
+"""Nodes that only have a source need no Spark."""
+TLS = "tls: {ca: certs/ca.pem, certificates: certs}\n"
+"""What a cluster file says of certificates."""
+
+
+def write_cluster(
+    directory: Path,
+    *,
+    max_delay: str = "1 s",
+    extra: str = "",
+    tls: bool = False,
+    replicas: str = "reference",
+    bucket: str = "100 ms",
+) -> Path:
     """The files of a cluster: two replicas, and a node of its own for each source."""
-    (directory / "diagram.yaml").write_text(DIAGRAM)
+    (directory / "diagram.yaml").write_text(DIAGRAM.replace("bucket: 100 ms", f"bucket: {bucket}"))
     names = ("a", "b", "e1", "e2")
+    if tls:
+        issue(directory / "certs", dict.fromkeys((*names, "reader"), ()))
+        extra += TLS
     nodes = "\n".join(
-        f'  {name}: {{address: "127.0.0.1:{port}", engine: reference}}'
+        f'  {name}: {{address: "127.0.0.1:{port}", engine: {ENGINES.get(name, replicas)}}}'
         for name, port in zip(names, free_ports(4), strict=True)
     )
     path = directory / "cluster.yaml"
@@ -65,7 +83,7 @@ def write_cluster(directory: Path, *, max_delay: str = "1 s", extra: str = "") -
 class SmallCluster:
     """The cluster, with rows coming in and one client that remembers what it heard."""
 
-    def __init__(self, directory: Path, **options: str) -> None:
+    def __init__(self, directory: Path, **options: Any) -> None:
         self.path = write_cluster(directory, **options)
         self.cluster, self.diagram, self.base = load_cluster(self.path)
         self.errors: list[BaseException] = []
@@ -158,12 +176,12 @@ class SmallCluster:
         self._pushing.clear()
         time.sleep(0.3)
         last = max(self.nodes[node].sources[s].closed for s, node in (("s1", "e1"), ("s2", "e2")))
-        window = 5 + 1
+        window = 500_000 // self.diagram.bucket_us + 1
         self.until(lambda: self.stable_upto >= last + window)
 
     def expected(self) -> list[dict[str, Any]]:
         """What one run over all rows of both sources gives, up to where the client is."""
-        plan = self.nodes["a" if "a" in self.nodes else "b"].topology.plans["counts"]
+        plan = self.nodes["e1"].topology.plans["counts"]
         schemas = {s.name: s.schema for s in self.diagram.sources}
         engine = ReferenceEngine(plan, schemas, self.diagram.buckets)
         inputs = []

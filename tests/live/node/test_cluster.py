@@ -72,6 +72,7 @@ def test_a_replica_without_its_disk_gets_its_state_from_the_other(tmp_path: Path
         shutil.rmtree(tmp_path / "state" / "a")
         c.start("a")
         c.until(lambda: c.nodes["a"].output("counts").state.name == "STABLE")
+        c.until(lambda: c.stable_upto >= c.nodes["a"].output("counts").begins)
         c.stop("b")
         before = c.stable_upto
         c.until(lambda: c.stable_upto > before + 10)

@@ -192,9 +192,9 @@ def test_the_head_is_sent_to_a_replica_that_is_far_behind() -> None:
 class Client(Driver):
     """The proxy of a client that reads `x` from two replicas."""
 
-    def __init__(self, *producers: str, **changes: Any) -> None:
+    def __init__(self, *producers: str, name: str = "c", **changes: Any) -> None:
         names = producers or ("x1", "x2")
-        super().__init__(ClientMachine("c", "x", names, options(**changes)))
+        super().__init__(ClientMachine(name, "x", names, options(**changes)))
         self.event(Started(1))
         for name in names:
             self.answer(name, status("x", STABLE))
@@ -338,6 +338,18 @@ def test_without_bounded_logs_a_client_waits_for_a_replica_that_has_it() -> None
     c.answer("x1", status("x", STABLE, 60, begins=40))
     assert told(c.timer()) == []
     assert c.stable(40, 41) == []
+
+
+def test_a_guest_goes_on_at_the_end_of_what_the_replicas_that_answer_have_forgotten() -> None:
+    c = Client("x1", "x2", name="guest 1")
+    c.stable(-1, 3)
+    c.maybe(4)
+    c.silence(5, x2=status("x", STABLE, 3))
+    effects = c.answer("x2", status("x", STABLE, 60, begins=40))
+    assert told(effects) == ["U3", "SKIPPED 4-60", "REC_DONE"]
+    wants = [heartbeat.wants[0] for _, heartbeat in sent(Heartbeat, effects)]
+    assert {(want.have, want.head) for want in wants[-2:]} == {(60, False)}, "at once"
+    assert c.stable(60, 61, sender="x2") == ["S61"]
 
 
 def test_what_was_told_tentatively_is_undone_before_it_is_skipped_4_9_4() -> None:

@@ -58,6 +58,19 @@ def test_a_join_blocks_both_its_inputs_and_no_other_output() -> None:
     assert blocking == {"both": {"s1", "s2"}, "past": frozenset()}
 
 
+def test_a_join_behind_a_union_goes_on_without_one_of_its_inputs() -> None:
+    d = DiagramBuilder("both")
+    sites = [d.source(s, push=True, schema="v int") for s in ("s1", "s2")]
+    merged = d.union("merged", *sites)
+    few, many = d.filter("few", merged, "v < 5"), d.filter("many", merged, "v > 5")
+    other = d.source("s3", push=True, schema="v int")
+    pairs = d.join("pairs", few, many, within="1 s", on="left.v = right.v", select={"v": "left.v"})
+    d.join("three", pairs, other, within="1 s", on="left.v = right.v", select={"v": "left.v"})
+    blocking = {o.stream: o.blocking for r in replicate(d.done(), {}).replicas for o in r.outputs}
+    assert not any({"s1", "s2"} & streams for streams in blocking.values())
+    assert blocking["three"] >= {"s3"}
+
+
 def test_each_output_of_a_node_reads_for_itself() -> None:
     consumers = replicate(joined(), {}, default=1).sources["s1"]
     assert consumers == ("join/1 for both", "join/1 for past")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from australis.experiments.setting import Setting, disconnect
 from australis.protocols.dpc.options import Deadline
+from australis.protocols.dpc.proxies import ClientMachine
 from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.hosts import Costs
 from australis.sim.dpc.presets import draw
@@ -52,6 +54,19 @@ def test_bounded_logs_correct_what_they_promise() -> None:
     broken = [told(outcome) for outcome in outcomes if outcome.violation is not None]
     assert not broken, "\n".join(broken)
     assert any("SKIPPED" in turn for outcome in outcomes for turn in outcome.turns)
+
+
+class Hedged(ClientMachine):
+    """A client that follows two replicas at once."""
+
+    def __init__(self, *config: Any) -> None:
+        super().__init__(*config, hedge=True)
+
+
+def test_two_replicas_followed_at_once() -> None:
+    for seed in range(8):
+        outcome = Run(replace(draw("swarm", seed), client_class=Hedged)).execute()
+        assert outcome.violation is None, told(outcome)
 
 
 def test_lite_is_a_quiet_start() -> None:

@@ -1,0 +1,195 @@
+"""`australis node`, `up` and `down`: the processes of a cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from australis.cli.interrupts import asked_to_stop, terminated_like_interrupted
+from australis.kernel.errors import Stopped, UserError
+
+if TYPE_CHECKING:
+    from australis.catalog.cluster import Cluster
+    from australis.diagram.model import Diagram
+
+LOOK_S = 0.1
+START_S = 180.0
+"""How long `up --detach` waits for all nodes; Spark takes a while."""
+DOWN_S = 25.0
+"""How long a supervisor has to stop its nodes, which it kills if they take too long."""
+
+FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+IDENTITY = click.option(
+    "--identity",
+    metavar="NAME",
+    help="Whose certificate to show where the cluster has TLS.  [default: the first that is here]",
+)
+
+
+class Teller:
+    """Says lines to a person, or the same as JSON to a program."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def __call__(self, sentence: str, **about: object) -> None:
+        """Say what has happened."""
+        click.echo(json.dumps(about) if self._as_json else sentence)
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--cluster",
+    "file",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The cluster file that names the node.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what happens as JSON lines.")
+def node(name: str, file: Path, as_json: bool) -> None:
+    """Run one node of a cluster.
+
+    It runs until Ctrl-C or SIGTERM, and goes on where it was when it is started again.
+    On several machines, run each node on its own, all with the same cluster file.
+
+    \b
+    Example:
+      australis node a --cluster examples/cluster.yaml
+    """
+    from australis.live.client import load_cluster
+    from australis.live.node.process import Node
+    from australis.live.processes import PidFile
+    from australis.live.supervise import pid_file
+
+    say = Teller(as_json)
+    cluster, diagram, base = load_cluster(file)
+    one = Node(cluster, diagram, name, base=base)
+    address = cluster.nodes[name].address
+    started = False
+    with terminated_like_interrupted(), PidFile(pid_file(base / cluster.state, name), name):
+        with suppress(KeyboardInterrupt):
+            one.start()
+            started = True
+            say(f"node {name} listens at {address}", event="listens", node=name, address=address)
+            while not one.errors:
+                time.sleep(LOOK_S)
+        if started:
+            one.stop()
+    one.check()
+    say(f"node {name} has stopped", event="stopped", node=name)
+
+
+@click.command()
+@FILE
+@click.option(
+    "--detach",
+    is_flag=True,
+    help="Return once all nodes answer, and leave them running; `australis down` stops them.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what happens as JSON lines.")
+def up(file: Path, detach: bool, as_json: bool) -> None:
+    """Start all nodes of a cluster on this machine.
+
+    Each is a process of its own. One that dies is started again: after half a second, the
+    next times after twice as long, at most ten seconds. Ctrl-C stops them all. What a node
+    says is in NAME/log.txt, in the state directory of the cluster.
+
+    \b
+    Examples:
+      australis up examples/cluster.yaml             until Ctrl-C
+      australis up examples/cluster.yaml --detach    in the background
+    """
+    from australis.live.client import load_cluster
+
+    cluster, diagram, base = load_cluster(file, needs_epoch=False)
+    if detach:
+        _detach(file, cluster, base, Teller(as_json))
+    else:
+        _supervise(file, cluster, diagram, base, Teller(as_json))
+
+
+def _supervise(file: Path, cluster: Cluster, diagram: Diagram, base: Path, say: Teller) -> None:
+    from australis.live.epoch import keep_epoch
+    from australis.live.processes import PidFile
+    from australis.live.supervise import Supervisor, supervisor_file
+
+    state = base / cluster.state
+    with asked_to_stop() as request, PidFile(supervisor_file(state), cluster.name):
+        keep_epoch(cluster, diagram, base)
+        supervisor = Supervisor(file, cluster, base, say)
+        ready = False
+        try:
+            say(f"starting {cluster.name}, state in {state}", event="starting", state=str(state))
+            while not request.made:
+                supervisor.look()
+                if supervisor.ready and not ready:
+                    ready = True
+                    say("all nodes are up; Ctrl-C stops them", event="up", cluster=cluster.name)
+                time.sleep(LOOK_S)
+        finally:
+            supervisor.stop()
+    say(f"{cluster.name} has stopped", event="stopped", cluster=cluster.name)
+
+
+def _detach(file: Path, cluster: Cluster, base: Path, say: Teller) -> None:
+    from australis.live.processes import named_in, number
+    from australis.live.supervise import detach, supervisor_file
+
+    state = base / cluster.state
+    if (process := named_in(supervisor_file(state))) is not None:
+        raise UserError(f"runs already (pid {number(process)})", name=cluster.name)
+    pid = detach(file, cluster, base, START_S)
+    say(
+        f"{cluster.name} is up: {', '.join(cluster.nodes)} (pid {pid} looks after them);"
+        f" `australis down {file}` stops it",
+        event="up",
+        cluster=cluster.name,
+        pid=pid,
+        nodes={name: place.address for name, place in cluster.nodes.items()},
+    )
+
+
+@click.command()
+@FILE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def down(file: Path, as_json: bool) -> None:
+    """Stop the nodes of a cluster that run on this machine.
+
+    First what looks after them, then each node; one that does not stop within ten seconds
+    is killed. Nothing that was acknowledged is lost: `australis up` goes on.
+
+    \b
+    Example:
+      australis down examples/cluster.yaml
+    """
+    from australis.live.client import load_cluster
+    from australis.live.processes import end, named_in, number, runs
+    from australis.live.supervise import pid_file, supervisor_file
+
+    cluster, _, base = load_cluster(file, needs_epoch=False)
+    state = base / cluster.state
+    files = {name: pid_file(state, name) for name in cluster.nodes}
+    ran = {name: process for name, path in files.items() if (process := named_in(path))}
+    supervisor = named_in(supervisor_file(state))
+    if supervisor is not None:
+        end([supervisor], DOWN_S)
+    end([process for path in files.values() if (process := named_in(path))])
+    left = [name for name, process in ran.items() if runs(process)]
+    if left:
+        raise Stopped(f"cannot stop {', '.join(left)} of {cluster.name}")
+    stopped = {name: number(process) for name, process in ran.items()}
+    if as_json:
+        pid = None if supervisor is None else number(supervisor)
+        click.echo(json.dumps({"cluster": cluster.name, "supervisor": pid, "stopped": stopped}))
+    elif stopped or supervisor is not None:
+        nodes = ", ".join(f"{name} (pid {pid})" for name, pid in stopped.items())
+        click.echo(f"{cluster.name} has stopped: {nodes or 'no node ran'}")
+    else:
+        click.echo(f"{cluster.name} does not run on this machine")

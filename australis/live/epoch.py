@@ -1,0 +1,64 @@
+"""The epoch of a cluster whose file names none: chosen at the first `australis up`, then kept."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from australis.catalog.cluster import Cluster
+from australis.diagram.model import Diagram, Source
+from australis.kernel.durations import SECOND
+from australis.kernel.errors import Stopped
+from australis.live.files import make_directory, replace_file, stopping
+from australis.live.sources import open_reader
+from australis.live.sources.replay import stamped
+from australis.streams.buckets import stime_values
+
+FILE = "epoch"
+
+
+def read_epoch(state: Path) -> int | None:
+    """The epoch that was chosen for the cluster with this state."""
+    path = state / FILE
+    if not path.exists():
+        return None
+    with stopping("read", path):
+        text = path.read_text().strip()
+    try:
+        return int(datetime.fromisoformat(text).timestamp()) * SECOND
+    except ValueError:
+        raise Stopped(f"{path} is damaged: {text!r} is not a time") from None
+
+
+def write_epoch(state: Path, epoch_us: int) -> None:
+    """Keep it; whole seconds."""
+    moment = datetime.fromtimestamp(epoch_us // SECOND, UTC)
+    with stopping("write", state / FILE):
+        make_directory(state)
+        replace_file(state / FILE, f"{moment.isoformat()}\n".encode())
+
+
+def keep_epoch(cluster: Cluster, diagram: Diagram, base: Path) -> None:
+    """Choose an epoch if the cluster has none yet."""
+    state = base / cluster.state
+    if cluster.epoch_us is None and read_epoch(state) is None:
+        write_epoch(state, choose_epoch(diagram, base, time.time_ns() // 1000))
+
+
+def choose_epoch(diagram: Diagram, base: Path, now_us: int) -> int:
+    """Now, or where sources are replayed the last whole second before their first tuple."""
+    first = (_first_us(source, diagram, base) for source in diagram.sources)
+    earliest = min([now_us, *(at for at in first if at is not None)])
+    return (earliest - 1) // SECOND * SECOND
+
+
+def _first_us(source: Source, diagram: Diagram, base: Path) -> int | None:
+    """The first `_stime` of a source that can be read again."""
+    reader = open_reader(source, base)
+    if reader is None:
+        return None
+    for release in stamped(reader, source, diagram.buckets, 0):
+        if release.rows.num_rows:
+            return int(stime_values(release.rows.column("_stime")).min()) - source.slack_us
+    return None

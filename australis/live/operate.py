@@ -1,0 +1,93 @@
+"""What the people who run a cluster ask of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from australis.catalog.cluster import Cluster
+from australis.kernel.errors import AustralisError, UserError
+from australis.live.certs import Credentials
+from australis.live.certs import load as load_credentials
+from australis.live.node.links import sentence_of
+from australis.live.node.process import connect
+from australis.live.node.server import ask
+
+PATIENCE_S = 2.0
+"""A node that takes longer does not answer."""
+
+
+class NoAnswer(UserError):
+    """A node is not there, or stands still."""
+
+
+class Operator:
+    """Asks the nodes of a cluster, with a certificate where it has TLS."""
+
+    def __init__(self, cluster: Cluster, base: Path, identity: str | None = None) -> None:
+        self.cluster = cluster
+        self._credentials = find_credentials(cluster, base, identity)
+
+    def ask(self, node: str, kind: str, what: Any = None, timeout_s: float = PATIENCE_S) -> Any:
+        """Ask one node; `NoAnswer` if none comes, a `UserError` if it refuses."""
+        address = self.cluster.nodes[node].address
+        try:
+            with connect(self.cluster, node, self._credentials) as client:
+                return ask(client, kind, what, timeout_s)
+        except fl.FlightServerError as error:
+            raise UserError(f"refuses: {sentence_of(error)}", name=node) from None
+        except (fl.FlightError, pa.ArrowException, OSError):
+            raise NoAnswer(f"does not answer at {address}", name=node) from None
+
+    def ask_all(
+        self, nodes: Iterable[str], kind: str, what: Any = None, timeout_s: float = PATIENCE_S
+    ) -> dict[str, Any]:
+        """Ask nodes at the same time; None for those that do not answer."""
+
+        def answer(node: str) -> Any:
+            try:
+                return self.ask(node, kind, what, timeout_s)
+            except AustralisError:
+                return None
+
+        names = list(nodes)
+        with ThreadPoolExecutor(max(1, min(len(names), 16))) as pool:
+            return dict(zip(names, pool.map(answer, names), strict=True))
+
+    def says_hello(self, node: str, timeout_s: float = PATIENCE_S) -> bool:
+        """Whether this very node answers where the cluster file says."""
+        try:
+            hello = self.ask(node, "hello", timeout_s=timeout_s)
+        except AustralisError:
+            return False
+        return bool((hello["cluster"], hello["node"]) == (self.cluster.name, node))
+
+
+def find_credentials(cluster: Cluster, base: Path, identity: str | None) -> Credentials | None:
+    """What to show to nodes: the certificate of this name, or the first one that is here."""
+    if cluster.tls is None:
+        return None
+    directory, ca = base / cluster.tls.certificates, base / cluster.tls.ca
+    if identity is None:
+        names = [*cluster.nodes, *cluster.clients]
+        identity = next((n for n in names if (base / cluster.tls.key(n)).exists()), None)
+    if identity is None:
+        raise UserError(
+            "holds the certificate of no node or client: see `australis certs --help`",
+            name=str(directory),
+        )
+    return load_credentials(directory, ca, identity)
+
+
+def check_node(cluster: Cluster, name: str) -> None:
+    """A `UserError` if the cluster has no such node."""
+    if name not in cluster.nodes:
+        known = ", ".join(cluster.nodes)
+        raise UserError(
+            f"is not a node of this cluster (nodes: {known})", name=name, place=cluster.place
+        )

@@ -1,0 +1,123 @@
+"""Processes by their identity: a number that another process got meanwhile is never signalled."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from australis.kernel.errors import UserError
+from australis.live.files import make_directory, stopping, write_all
+
+PATIENCE_S = 10.0
+"""A process that was asked to end is killed after so long."""
+POLL_S = 0.05
+
+
+def identity(pid: int) -> str:
+    """What tells a process from another that gets the same number later; nothing if it is gone."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        gone, started = stat[0] in "ZX", stat[19]
+    except (OSError, IndexError):
+        return ""
+    return "" if gone else f"{pid} {started} {boot}"
+
+
+def number(process: str) -> int:
+    """The process id in an identity."""
+    return int(process.split()[0])
+
+
+def runs(process: str) -> bool:
+    """Whether this very process still runs."""
+    return identity(number(process)) == process
+
+
+def send(process: str, what: signal.Signals) -> bool:
+    """Signal this very process; whether it was still there."""
+    try:
+        fd = os.pidfd_open(number(process))
+    except OSError:
+        return False
+    try:
+        if not runs(process):
+            return False
+        signal.pidfd_send_signal(fd, what)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def end(processes: Collection[str], patience_s: float = PATIENCE_S) -> None:
+    """Ask processes to end, one that stands still too; after a while they are killed."""
+    for process in processes:
+        for what in (signal.SIGTERM, signal.SIGCONT):
+            send(process, what)
+    if not _all_gone(processes, patience_s):
+        for process in processes:
+            send(process, signal.SIGKILL)
+        _all_gone(processes, patience_s)
+
+
+def _all_gone(processes: Collection[str], patience_s: float) -> bool:
+    deadline = time.monotonic() + patience_s
+    while any(runs(process) for process in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def named_in(path: Path) -> str | None:
+    """The process that a `PidFile` names, if it runs."""
+    with suppress(OSError, ValueError, IndexError):
+        process = path.read_text().strip()
+        return process if runs(process) else None
+    return None
+
+
+class PidFile:
+    """Names the process that does something, for as long as it does; there is only one."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path = path
+        self._what = what
+        self._fd: int | None = None
+
+    def __enter__(self) -> PidFile:
+        with stopping("open", self.path):
+            make_directory(self.path.parent)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            process = named_in(self.path)
+            by = f" (pid {number(process)})" if process else ""
+            raise UserError(f"runs already{by}", name=self._what) from None
+        with stopping("write", self.path):
+            os.ftruncate(fd, 0)
+            write_all(fd, identity(os.getpid()).encode())
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._fd is not None:
+            with suppress(OSError):
+                os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = None

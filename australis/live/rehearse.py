@@ -1,0 +1,94 @@
+"""Rehearsed failures: of a node's process on this machine, and of the network between nodes."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+from australis.catalog.cluster import Cluster
+from australis.kernel.errors import UserError
+from australis.live.operate import NoAnswer, Operator, check_node
+from australis.live.processes import named_in, number, send
+from australis.live.supervise import pid_file
+
+
+def check_allowed(cluster: Cluster) -> None:
+    """A `UserError` unless the cluster file allows failures."""
+    if not cluster.faults:
+        raise UserError(
+            "does not allow rehearsed failures: its file must say 'faults: allowed'",
+            name=cluster.name,
+            place=cluster.place_of("faults"),
+        )
+
+
+def signal_node(cluster: Cluster, base: Path, node: str, what: signal.Signals) -> int:
+    """Signal the process of a node; its number."""
+    check_allowed(cluster)
+    check_node(cluster, node)
+    process = named_in(pid_file(base / cluster.state, node))
+    if process is None or not send(process, what):
+        raise UserError("does not run on this machine", name=node, place=cluster.place)
+    return number(process)
+
+
+class Network:
+    """The network of a cluster, to be disturbed."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._cluster = operator.cluster
+        check_allowed(self._cluster)
+
+    def cut(self, node: str, other: str, *, one_way: bool = False) -> None:
+        """Nothing gets through between two; one way: the first no longer hears the other."""
+        self._check_pair(node, other)
+        if one_way:
+            self._tell(node, kind="cut", node=other, out=False)
+            return
+        for one, peer in self._ends(node, other):
+            self._tell(one, kind="cut", node=peer)
+
+    def slow(self, node: str, other: str, seconds: float, *, one_way: bool = False) -> None:
+        """Every message takes so much longer; one way: only those that the first one hears."""
+        self._check_pair(node, other)
+        if other in self._cluster.clients:
+            raise UserError("is a client: its network can be cut, not slowed", name=other)
+        for one, peer in [(other, node)] if one_way else self._ends(node, other):
+            self._tell(one, kind="slow", node=peer, seconds=seconds)
+
+    def heal(self, node: str, other: str | None = None) -> list[str]:
+        """End what was rehearsed between two, or at a node; who of them does not answer."""
+        if other is not None:
+            self._check_pair(node, other)
+        check_node(self._cluster, node)
+        everyone = [n for n in (*self._cluster.nodes, *self._cluster.clients) if n != node]
+        silent: dict[str, None] = {}
+        for peer in everyone if other is None else [other]:
+            for one, its_peer in self._ends(node, peer):
+                try:
+                    self._tell(one, kind="heal", node=its_peer)
+                except NoAnswer:
+                    silent[one] = None
+        return list(silent)
+
+    def _ends(self, node: str, other: str) -> list[tuple[str, str]]:
+        """Both ends of a connection; a client's own is not asked."""
+        ends = [(node, other), (other, node)]
+        return [(one, peer) for one, peer in ends if one in self._cluster.nodes]
+
+    def _check_pair(self, node: str, other: str) -> None:
+        check_node(self._cluster, node)
+        known = [*self._cluster.nodes, *self._cluster.clients]
+        if other not in known:
+            raise UserError(
+                f"is neither a node nor a client of this cluster ({', '.join(known)})",
+                name=other,
+                place=self._cluster.place,
+            )
+        if node == other:
+            raise UserError("is one node: name two", name=node)
+
+    def _tell(self, to: str, **what: Any) -> None:
+        self._operator.ask(to, "fault", what)

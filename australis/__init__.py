@@ -23,6 +23,7 @@ from australis.kernel.errors import AustralisError, Stopped, UserError
 from australis.live.load import load
 
 if TYPE_CHECKING:
+    from australis.live.client import Connection
     from australis.live.run import Running
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Stopped",
     "Stream",
     "UserError",
+    "connect",
     "diagram",
     "load",
     "run",
@@ -57,3 +59,10 @@ def run(diagram: Diagram | DiagramBuilder, state: Path | str, **options: Any) ->
     """Run a diagram until all its results are complete."""
     with start(diagram, state, **options) as running:
         running.wait()
+
+
+def connect(cluster: Path | str, *, identity: str | None = None) -> Connection:
+    """A connection to the cluster of this file; see `australis.live.client`."""
+    from australis.live import client
+
+    return client.connect(cluster, identity=identity)

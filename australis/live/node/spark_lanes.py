@@ -33,6 +33,7 @@ from australis.live.flight_port import FACTORY
 from australis.live.node import lanes
 from australis.live.node.lanes import Inputs, Report
 from australis.live.node.spark_work import Finished, Query, Work
+from australis.live.node.wire import WireError
 from australis.protocols.dpc.effects import (
     Checkpointed,
     LaneRestored,
@@ -408,6 +409,8 @@ class SparkLanes:
     def install(self, output: str, upto: int, files: dict[str, bytes]) -> None:
         one = self._outputs[output]
         old = one.stable
+        if MEMO not in files or "metadata" not in files:
+            raise WireError(f"a snapshot of '{output}' that is not one of Spark's")
         with self._changed:
             self._discard(one)
             one.fork = None

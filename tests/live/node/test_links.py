@@ -166,7 +166,7 @@ def test_messages_arrive_in_order() -> None:
 
 def test_a_node_that_stands_still_costs_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "WAITING_BYTES", 1 << 20)
-    monkeypatch.setattr(links, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(links, "PATIENCE_S", 1.0)
     answers, told = Answers(), Told()
     with served(answers) as there, linked(there.port, told) as link:
         link.send(b"first")
@@ -175,7 +175,7 @@ def test_a_node_that_stands_still_costs_bounded_memory(monkeypatch: pytest.Monke
         began = time.monotonic()
         for _ in range(1000):
             link.send(b"x" * 10_000)
-        assert time.monotonic() - began < 0.4, "whoever sends never waits"
+        assert time.monotonic() - began < 0.9, "whoever sends never waits"
         assert link._bytes <= 1 << 20
         assert link.dropped > 0
         until(lambda: not link.up)

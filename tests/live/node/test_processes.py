@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from live.node.small_cluster import free_ports
 
-from australis.live.client import Change, Kind, connect
+from australis.cli.main import cli
+from australis.live.client import Change, Kind, connect, load_cluster
+from australis.live.operate import Operator
+from australis.live.overview import overview
 from australis.live.processes import identity, named_in, number
 
 pytestmark = pytest.mark.timeout(300)
@@ -73,30 +77,18 @@ class Processes:
         self.path = path
         self.state = path.parent / "state"
         self.changes: list[Change] = []
+        cluster, self._diagram, base = load_cluster(path, needs_epoch=False)
+        self._operator = Operator(cluster, base)
 
     def run(self, command: str, *arguments: str, code: int = 0) -> str:
         """A command as a person gives it; what it prints."""
-        kind, _, what = command.partition(" ")
-        words = [kind, what, str(self.path)] if what else [kind, str(self.path)]
-        ran = subprocess.run(
-            [sys.executable, "-m", "australis.cli.main", *words, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        assert ran.returncode == code, f"{ran.stdout}{ran.stderr}{self.explain()}"
-        return ran.stdout
+        result = CliRunner().invoke(cli, [*command.split(), str(self.path), *arguments])
+        assert result.exit_code == code, f"{result.output}{result.exception}{self.explain()}"
+        return result.stdout
 
     def status(self) -> dict[str, Any]:
         """What all nodes say, those that are not there left out."""
-        ran = subprocess.run(
-            [sys.executable, "-m", "australis.cli.main", "status", str(self.path), "--json"],
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
-        nodes = json.loads(ran.stdout)["nodes"]
+        nodes = overview(self._operator, self._diagram)["nodes"]
         return {name: node for name, node in nodes.items() if node["answers"]}
 
     def is_stable(self, node: str) -> bool:
@@ -161,14 +153,14 @@ def test_all_nodes_run(small: Processes) -> None:
     assert found["a"]["outputs"]["counts"]["reads"] == {"s1": "s1", "s2": "s2"}
     assert found["e1"]["sources"]["s1"]["rows"] > 0
     assert len({pid for pid in small.pids if pid is not None}) == 4
-    assert "runs already" in _refused("up", small.path)
-    assert "runs already" in _refused("node", "a", "--cluster", small.path)
+    for arguments in (["up", small.path], ["node", "a", "--cluster", small.path]):
+        assert "runs already" in _refused(*arguments)
 
 
 def _refused(*arguments: str | Path) -> str:
     """What a command says that ends with exit code 2."""
     command = [sys.executable, "-m", "australis.cli.main", *map(str, arguments)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1), ran
     return ran.stderr
 

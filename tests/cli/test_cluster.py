@@ -41,7 +41,7 @@ def said(*arguments: str | Path) -> str:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
     with SmallCluster(tmp_path_factory.mktemp("small")) as cluster:
-        cluster.until(lambda: len(cluster.stable()) > 5)
+        cluster.until(lambda: len(cluster.stable()) > 5, 100)
         yield cluster
 
 

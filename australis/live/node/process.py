@@ -50,6 +50,7 @@ from australis.live.state import StateDirectory
 from australis.protocols.dpc.effects import (
     InstallSnapshot,
     LaneRestored,
+    SnapshotFailed,
     SnapshotInstalled,
     Started,
 )
@@ -140,7 +141,6 @@ class Node:
         self._lanes: dict[str, Lanes] = {}
         self.sources: dict[str, SourceFeed] = {}
         self._disks: list[FileDisk] = []
-        self._installing: set[str] = set()
         self._server: NodeServer | None = None
         self._started_at = time.monotonic()
         self._starting = threading.Lock()
@@ -389,9 +389,6 @@ class Node:
 
     def _install(self, machine: str, effect: InstallSnapshot) -> None:
         """Fetch a replica's checkpoint on a thread of its own, then go on from it."""
-        if effect.stream in self._installing:
-            return
-        self._installing.add(effect.stream)
 
         def fetch() -> None:
             told = {"stream": effect.stream, "peer": effect.state}
@@ -404,13 +401,11 @@ class Node:
                 self._driver.post(machine, SnapshotInstalled(effect.stream, upto))
                 self.events.tell("snapshot_installed", upto=upto, **told)
             except (fl.FlightError, pa.ArrowException, wire.WireError, Mismatch) as error:
-                # The machine asks again.
+                self._driver.post(machine, SnapshotFailed(effect.stream))  # it asks again
                 why = sentence_of(error)
                 self.events.tell("snapshot_failed", level=WARNING, why=why, **told)
             except BaseException as error:
                 self._failed(error)
-            finally:
-                self._installing.discard(effect.stream)
 
         threading.Thread(target=fetch, name=f"snapshot of {effect.stream}", daemon=True).start()
 

@@ -185,6 +185,12 @@ class BucketClosed(Event, frozen=True, gc=False):
     upto: int
 
 
+class SnapshotFailed(Event, frozen=True, gc=False):
+    """A replica's snapshot could not be had, or was of no use."""
+
+    stream: str
+
+
 class SnapshotInstalled(Event, frozen=True, gc=False):
     """The lane goes on from a replica's snapshot."""
 

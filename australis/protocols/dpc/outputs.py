@@ -69,8 +69,12 @@ class Output:
             config.stream, config.consumers, options.send_window
         )
         self.upto = self.begins = self.end = self.checkpointed = -1
+        self.converges_at = -1
+        """Where its state is right again after it began anew with an empty one (4.9.4)."""
         self.busy = False
         self.state_lost = False
+        self.installing = False
+        """Whether a replica's state is being made its own; another one must not come between."""
         self.forked = False
         self.overlay = Overlay(0, {})
         self.tentative_upto = -1
@@ -95,6 +99,8 @@ class Output:
         self.upto = self.checkpointed = lane.upto
         self.begins, self.end = lane.begins, lane.end
         self._begun = lane.begun
+        if self.keeps is not None:
+            self.converges_at = lane.begins
 
     def restart_inputs(self) -> None:
         """Read every input from where the checkpoint ends."""
@@ -116,9 +122,14 @@ class Output:
             del self._arrived[number]
 
     def checkpoint(self) -> list[Effect]:
-        """Make the lane's state durable now and then."""
+        """Make the lane's state durable now and then.
+
+        By buckets too: upstream logs that are full of what is not acknowledged push back, and
+        then no further batch would come.
+        """
         self._batches += 1
-        if self._batches % self.options.checkpoint_batches:
+        far = self.upto - self.checkpointed >= self.options.batch_buckets
+        if self._batches % self.options.checkpoint_batches and not far:
             return []
         return [Checkpoint(self.stream)]
 
@@ -271,6 +282,7 @@ class Output:
             self._go(Turn.SKIPPED)
         self.upto = self.checkpointed = max(gone)
         self.begins = self.end = max(self.end, self.upto + self.config.span)
+        self.converges_at = self.begins
         for one in self.inputs:
             one.skip_to(self.upto)
         return [SkipAhead(self.stream, self.upto, self.begins)]
@@ -309,7 +321,7 @@ class Output:
 
     def run_stable(self, now: int) -> list[Effect]:
         """Let the stable lane go on as far as its inputs are stable."""
-        waits = self.forked and self.phase is Phase.UP_FAILURE and not self.permitted
+        waits = self._awaits_turn and not self._holds_up
         full = self.options.max_log is not None and self.end - self.begins >= self.options.max_log
         self.pushed_back |= full
         if self.busy or waits or full or self.state_lost or self.target <= self.upto:
@@ -322,6 +334,15 @@ class Output:
         if self._begun is not None:
             upto, self._begun = self._begun, None
         return [RunStable(self.stream, self.upto, upto, self.end)]
+
+    @property
+    def _awaits_turn(self) -> bool:
+        return self.forked and self.phase is Phase.UP_FAILURE and not self.permitted
+
+    @property
+    def _holds_up(self) -> bool:
+        """Whether upstream logs, which push back, may be waiting for this node alone."""
+        return self.options.max_log is not None and any(i.have >= i.room for i in self.inputs)
 
     @property
     def _batch_size(self) -> int:
@@ -393,7 +414,7 @@ class Output:
         """Whether the stable lane will process a bucket by itself before long."""
         if number > self.target:
             return False
-        if self.forked and self.phase is Phase.UP_FAILURE and not self.permitted:
+        if self._awaits_turn:
             return False
         behind = self.forked or self.phase is Phase.STABILIZATION
         return not behind or number - self.upto <= NEAR_BUCKETS

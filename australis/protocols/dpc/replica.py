@@ -26,6 +26,7 @@ from australis.protocols.dpc.effects import (
     InstallSnapshot,
     LaneRestored,
     ShipSnapshot,
+    SnapshotFailed,
     SnapshotInstalled,
     StableDone,
     Started,
@@ -104,6 +105,7 @@ class ReplicaMachine:
             Checkpointed: self._checkpointed,
             Started: self._started,
             SnapshotInstalled: self._snapshot_installed,
+            SnapshotFailed: self._snapshot_failed,
         }
         self._messages: dict[type, Callable[[str, Any, int], list[Effect]]] = {
             Heartbeat: self._heartbeat,
@@ -325,20 +327,28 @@ class ReplicaMachine:
 
     def _snapshot_request(self, peer: str, request: SnapshotRequest, now: int) -> list[Effect]:
         output = self.outputs.get(request.stream)
-        if output is None or output.state_lost or output.checkpointed < 0:
+        if output is None or output.state_lost:
             return []
+        if output.checkpointed < max(0, output.converges_at):
+            return []  # there is no checkpoint yet, or it is not right yet
         return [ShipSnapshot(peer, request.stream)]
 
     def _snapshot(self, peer: str, snapshot: Snapshot, now: int) -> list[Effect]:
         output = self.outputs.get(snapshot.stream)
-        if output is None or not output.state_lost or snapshot.upto < output.end:
+        wanted = output is not None and output.state_lost and not output.installing
+        if output is None or not wanted or snapshot.upto < output.end:
             return []
+        output.installing = True
         s = snapshot
         return [InstallSnapshot(s.stream, s.upto, s.entered_us, s.state)]
 
     def _snapshot_installed(self, event: SnapshotInstalled, now: int) -> list[Effect]:
         output = self.outputs[event.stream]
-        output.state_lost = False
+        output.state_lost = output.installing = False
         output.restored(LaneRestored(event.stream, event.upto, event.upto, event.upto))
         output.restart_inputs()
         return self._tick(now)
+
+    def _snapshot_failed(self, event: SnapshotFailed, now: int) -> list[Effect]:
+        self.outputs[event.stream].installing = False
+        return []

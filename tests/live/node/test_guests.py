@@ -22,7 +22,7 @@ def taken(subscription: Subscription, rows: int) -> list[Change]:
     """What a subscription brings until it has brought so many stable tuples."""
     changes: list[Change] = []
     while sum(c.rows for c in changes if c.kind is Kind.STABLE) < rows:
-        change = subscription.next(30)
+        change = subscription.next(100)
         assert change is not None
         changes.append(change)
     return changes

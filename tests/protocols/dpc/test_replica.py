@@ -14,6 +14,7 @@ from australis.protocols.dpc.effects import (
     RunStable,
     SendLog,
     ShipSnapshot,
+    SnapshotFailed,
     SnapshotInstalled,
     Started,
     Truncate,
@@ -162,6 +163,22 @@ def test_a_snapshot_is_installed_once_and_only_where_it_is_needed() -> None:
     assert node.message("n2", snapshot) == [InstallSnapshot("out", 7, 0, "state")]
     node.event(SnapshotInstalled("out", 7))
     assert node.message("n2", snapshot) == []
+
+
+def test_a_second_snapshot_does_not_come_between() -> None:
+    node = Node("x1", "y1", peers=("n2", "n3"))
+    node.event(Started(2, (), ("out",)))
+    assert node.message("n2", Snapshot("out", 7, 0, "one"))
+    assert node.message("n3", Snapshot("out", 8, 0, "two")) == [], "the first is being installed"
+    node.event(SnapshotFailed("out"))
+    assert node.message("n3", Snapshot("out", 8, 0, "two")) != []
+
+
+def test_a_state_that_has_not_converged_is_not_handed_on() -> None:
+    node = Node("x1", "y1", peers=("n2",), span=5, keep_log=20).stable(4)
+    assert node.message("n2", SnapshotRequest("out")) == [ShipSnapshot("n2", "out")]
+    node.out.converges_at = node.out.checkpointed + 1
+    assert node.message("n2", SnapshotRequest("out")) == []
 
 
 def left_behind() -> Node:

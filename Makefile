@@ -35,7 +35,7 @@ property: setup ## every operator under ten random data sets, against DuckDB
 crash: setup ## kill -9 at random moments, a hundred times
 	@AUSTRALIS_CRASHES=100 $(PY) -m pytest tests/end_to_end/test_crash.py --timeout=7200
 
-chaos: setup ## replicas on Spark that are killed and cut off, some minutes
+chaos: setup ## clusters of real processes, on Spark too, that are killed and cut off; some minutes
 	@$(PY) -m pytest tests/chaos --timeout=1800
 
 sim: setup ## twenty thousand fault schedules in the simulated world

@@ -13,6 +13,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With two workers one has the tests that start a JVM, the other one all the others."""
     tests = Path(__file__).parent
     for item in items:
-        top, *rest = item.path.relative_to(tests).parts
-        spark = top in WITH_SPARK and rest[0] != "node"
-        item.add_marker(pytest.mark.xdist_group("spark" if spark else "pure"))
+        top = item.path.relative_to(tests).parts[0]
+        item.add_marker(pytest.mark.xdist_group("spark" if top in WITH_SPARK else "pure"))

@@ -157,7 +157,15 @@ class Input:
             stalled = name in self._suspects
             if state is State.STABLE and (behind or stalled or name in self._replaying):
                 raw[name] = State.STABILIZATION
+        self._pass_over(raw)
         return self._with_new_tuples(raw) if self.options.staggered else raw
+
+    def _pass_over(self, states: dict[str, State]) -> None:
+        """A log that ends before what is here already is of no use while another one has more."""
+        stabilise = [n for n, state in states.items() if state is State.STABILIZATION]
+        if any(self.end(n) > self.have for n in stabilise):
+            for name in [n for n in stabilise if self.end(n) < self.have]:
+                states[name] = State.FAILURE
 
     def _with_new_tuples(self, states: dict[str, State]) -> dict[str, State]:
         """Where replicas take turns: those that stabilise and process new tuples all the same.

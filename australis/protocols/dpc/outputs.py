@@ -425,7 +425,7 @@ class Output:
             return self._arrived.setdefault(number, now) + options.max_delay_us
         entered = min(b.entered_us for b in known)
         deadline = entered + options.max_delay_us - self.config.hops_ahead * options.hop_us
-        if all(i.healthy for i in self.inputs):
+        if not self.forked and all(i.healthy for i in self.inputs):
             # All replicas are back: a bucket that is overdue waits for the other inputs'
             # replays, which are on their way.
             arrived = self._arrived.setdefault(number, now)

@@ -124,16 +124,22 @@ class Connection:
         *,
         after: int | None = None,
         guest: bool = False,
+        hedge: int = 1,
     ) -> Subscription:
         """Follow a stream as one of the clients of the cluster file, behind a bucket.
+
+        With `hedge=2` it reads the equal logs of two replicas and takes what comes first: losing
+        one of them costs no time, but every tuple travels twice.
 
         A `guest` needs no place in the file and may read any stream that is logged. It begins
         with what is new, and no log is kept for it: what it has not read in time is gone.
         """
         if after is not None and not OLDEST <= after <= MAX_BUCKET:
             raise UserError(f"is not a bucket (from {OLDEST} to {MAX_BUCKET})", name=str(after))
+        if hedge not in (1, 2):
+            raise UserError("is not a number of replicas to follow (1 or 2)", name=str(hedge))
         if guest:
-            return self._as_guest(stream, after)
+            return self._as_guest(stream, after, hedge)
         named = [c for c in self.cluster.clients.values() if c.stream == stream]
         if client is not None:
             named = [c for c in named if c.name == client]
@@ -144,21 +150,22 @@ class Connection:
                 name=stream,
                 place=self.cluster.place_of("clients"),
             )
-        return self._subscribed(stream, named[0].name, after, self._identity or named[0].name)
+        name = named[0].name
+        return self._subscribed(stream, name, after, self._identity or name, hedge)
 
-    def _as_guest(self, stream: str, after: int | None) -> Subscription:
+    def _as_guest(self, stream: str, after: int | None, hedge: int) -> Subscription:
         producers = producers_of(self.cluster, self.diagram, stream)
         name = f"{GUEST}{secrets.token_hex(8)}"
         if after is None or after == OLDEST:
             begins, end = self._kept(stream, producers)
             after = end if after is None else begins
-        return self._subscribed(stream, name, after, self._identity)
+        return self._subscribed(stream, name, after, self._identity, hedge)
 
     def _subscribed(
-        self, stream: str, name: str, after: int | None, identity: str | None
+        self, stream: str, name: str, after: int | None, identity: str | None, hedge: int
     ) -> Subscription:
         credentials = find_credentials(self.cluster, self._base, identity)
-        made = Subscription(self, stream, name, after, credentials)
+        made = Subscription(self, stream, name, after, credentials, hedge)
         self._open.append(made)
         return made
 
@@ -201,6 +208,7 @@ class Subscription:
         client: str,
         after: int | None,
         credentials: Credentials | None,
+        hedge: int = 1,
     ) -> None:
         cluster, diagram = connection.cluster, connection.diagram
         self.stream = stream
@@ -219,7 +227,7 @@ class Subscription:
         self._error: BaseException | None = None
         self._closed = threading.Event()
         self._refusals: Counter[str] = Counter()
-        machine = ClientMachine(client, stream, config.producers, options)
+        machine = ClientMachine(client, stream, config.producers, options, hedge=hedge > 1)
         self._links = {
             node: Link(node, self._connector(node), partial(self._link_told, node))
             for node in {self._places[p] for p in config.producers}

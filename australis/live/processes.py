@@ -85,6 +85,18 @@ def named_in(path: Path) -> str | None:
     return None
 
 
+def outlive(path: Path, patience_s: float = PATIENCE_S) -> None:
+    """Wait for the process named here, which ends by itself; after a while it is killed.
+
+    A Spark whose driver was killed is one: it must not outlive the next start.
+    """
+    process = named_in(path)
+    if process is not None and not _all_gone([process], patience_s):
+        send(process, signal.SIGKILL)
+        _all_gone([process], patience_s)
+    path.unlink(missing_ok=True)
+
+
 class PidFile:
     """Names the process that does something, for as long as it does; there is only one."""
 

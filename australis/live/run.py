@@ -10,8 +10,6 @@ goes on where it was.
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +28,7 @@ from australis.live.files import DirectoryLock, FileDisk
 from australis.live.flight import DataPathServer
 from australis.live.flight_port import FACTORY
 from australis.live.follow import SinkFollower
-from australis.live.processes import identity
+from australis.live.processes import identity, outlive
 from australis.live.proxy import SourceProxy
 from australis.live.sinks import check_options as check_sink
 from australis.live.sinks import open_sink, refuse_shared_files
@@ -162,7 +160,7 @@ class Running:
             self.state.refuse_other(self.diagram, self._functions)
 
     def _open_spark(self) -> None:
-        _end_old_spark(self.state.spark_pid)
+        outlive(self.state.spark_pid)
         if self._given_spark is not None:
             self._spark = self._given_spark
         else:
@@ -421,16 +419,3 @@ class Running:
 def start(diagram: Diagram, state: Path | str, **options: Any) -> Running:
     """Start a diagram over this state directory; see `Running` for the options."""
     return Running(diagram, Path(state), **options).start()
-
-
-def _end_old_spark(pid_file: Path, patience_s: float = 10.0) -> None:
-    """A Spark whose driver was killed ends by itself, but must not outlive the next start."""
-    with suppress(OSError, ValueError):
-        process = pid_file.read_text()
-        pid = int(process.split()[0])
-        deadline = time.monotonic() + patience_s
-        while identity(pid) == process and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if identity(pid) == process:
-            os.kill(pid, signal.SIGKILL)
-    pid_file.unlink(missing_ok=True)

@@ -86,7 +86,12 @@ class StateDirectory:
             else:
                 path.unlink()
 
-    def refuse_other(self, diagram: Diagram, functions: dict[str, str]) -> None:
+    def refuse_other(
+        self,
+        diagram: Diagram,
+        functions: dict[str, str],
+        remedy: str = "run with --fresh to begin anew, or with another --state",
+    ) -> None:
         """A `UserError` if this is the state of another diagram, or of an older form of it."""
         path = self.root / "diagram.json"
         if not path.exists():
@@ -98,8 +103,7 @@ class StateDirectory:
             parts = (*diagram.operators, *diagram.sources)
             part = next((p for p in parts if p.name == changed), None)
             raise UserError(
-                f"has changed since the state in {self.root} was written:"
-                " run with --fresh to begin anew, or with another --state",
+                f"has changed since the state in {self.root} was written: {remedy}",
                 name=changed,
                 place=part.place if part and part.place else diagram.place,
             )

@@ -50,7 +50,7 @@ class Host(Protocol):
 
 
 class Note(Protocol):
-    """Writes down what happened; see `live.node.journal`."""
+    """Writes down what happened, for whoever wants a trace."""
 
     def __call__(self, cause: int, at_us: int, node: str, thing: Any) -> int:
         """Note one thing; the id by which it is the cause of others."""

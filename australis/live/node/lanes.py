@@ -46,10 +46,6 @@ class Lanes(Protocol):
         """Make the state of the stable lane durable as it stands."""
         ...
 
-    def prepare(self, output: str) -> None:
-        """A tentative lane may be needed soon."""
-        ...
-
     def fork(self, output: str, epoch: int) -> None:
         """Make a tentative lane from the stable one as it stands."""
         ...

@@ -24,7 +24,7 @@ import pyarrow.flight as fl
 from australis.catalog.check import check
 from australis.catalog.cluster import Cluster, machine_name
 from australis.diagram.fragments import Fragment, Plan
-from australis.diagram.model import Diagram
+from australis.diagram.model import Diagram, Spark
 from australis.kernel.durations import MILLISECOND
 from australis.kernel.errors import AustralisError, Stopped, UserError
 from australis.kernel.machine import Event, Message, MessageReceived
@@ -46,6 +46,7 @@ from australis.live.node.reference_lanes import ReferenceLanes
 from australis.live.node.roles import Roles
 from australis.live.node.server import NodeServer, fetch_snapshot
 from australis.live.node.spark_lanes import SparkLanes
+from australis.live.processes import identity, outlive
 from australis.live.state import StateDirectory
 from australis.protocols.dpc.effects import (
     InstallSnapshot,
@@ -62,7 +63,8 @@ from australis.protocols.dpc.states import TRANSITIONS, Phase, Turn
 from australis.protocols.dpc.topology import Topology, deploy
 from australis.reference import ReferenceEngine
 from australis.spark.analyse import stream_schemas
-from australis.spark.session import SparkSession, open_session
+from australis.spark.functions import function_digest
+from australis.spark.session import SparkSession, open_session, process_id
 from australis.streams.schema import Schema
 
 SNAPSHOT_PATIENCE_S = 60.0
@@ -123,6 +125,7 @@ class Node:
         self._place = cluster.nodes[name]
         self._on_error = on_error
         self._directory = base / cluster.state / name
+        self._state = StateDirectory(self._directory)
         self._options = dpc_options(cluster, diagram)
         self.topology = deploy(diagram, cluster.machines, cluster.readers)
         self._places = node_of(cluster)
@@ -174,6 +177,7 @@ class Node:
             self._credentials = load_credentials(
                 self._base / tls.certificates, self._base / tls.ca, self.name
             )
+        self._claim_state()
         life = self._next_life()
         self.schemas = self._find_schemas()
         first: dict[str, Event] = {}
@@ -192,6 +196,18 @@ class Node:
         for feed in self.sources.values():
             feed.start()
         self._tell_started(life)
+
+    def _claim_state(self) -> None:
+        """A state belongs to one diagram, and only one process works on it."""
+        outlive(self._state.spark_pid)
+        functions = {
+            o.name: function_digest(o, self._base)
+            for o in self._diagram.operators
+            if isinstance(o, Spark)
+        }
+        remedy = "remove the state of every node to begin anew, or name another 'state'"
+        self._state.refuse_other(self._diagram, functions, remedy)
+        self._state.claim(self._diagram, functions)
 
     def _tell_started(self, life: int) -> None:
         self.events.tell(
@@ -250,11 +266,11 @@ class Node:
             return {source.name: source.schema for source in self._diagram.sources}
         if self._place.engine == "reference":
             return reference_schemas(self._diagram, self.topology)
-        saved = StateDirectory(self._directory).load_schemas()
+        saved = self._state.load_schemas()
         if saved is not None:
             return saved
         schemas = stream_schemas(self._session(), self._diagram, self._base)
-        StateDirectory(self._directory).save_schemas(schemas)
+        self._state.save_schemas(schemas)
         return schemas
 
     def _session(self) -> SparkSession:
@@ -264,9 +280,10 @@ class Node:
                 self._spark = open_session(
                     self._place.master,
                     f"australis {self.cluster} {self.name}",
-                    log=self._directory / "spark.log",
+                    log=self._state.spark_log,
                     preload=FACTORY.partition(":")[0],
                 )
+                self._state.spark_pid.write_text(identity(process_id(self._spark)))
             return self._spark
 
     def _open_source(self, stream: str, life: int, first: dict[str, Event]) -> None:
@@ -535,6 +552,7 @@ class Node:
         if self._spark is not None:
             with suppress(Exception):
                 self._spark.stop()
+            self._state.spark_pid.unlink(missing_ok=True)
         for disk in self._disks:
             disk.close()
         self.events.tell("stopped")

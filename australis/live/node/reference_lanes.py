@@ -121,9 +121,6 @@ class ReferenceLanes:
     def checkpoint(self, output: str) -> None:
         self._queue(self._patient, lambda: self._checkpoint(output))
 
-    def prepare(self, output: str) -> None:
-        """Nothing: a fork is a reference to an unchanging state."""
-
     def fork(self, output: str, epoch: int) -> None:
         self._queue(self._urgent, lambda: self._fork(output, epoch))
 

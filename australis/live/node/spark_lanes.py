@@ -282,9 +282,6 @@ class SparkLanes:
 
     # --- the tentative lane ------------------------------------------------------------------
 
-    def prepare(self, output: str) -> None:
-        """Nothing: a warm query stands ready."""
-
     def fork(self, output: str, epoch: int) -> None:
         with self._changed:
             one = self._outputs[output]

@@ -83,7 +83,8 @@ def write_cluster(
 class SmallCluster:
     """The cluster, with rows coming in and one client that remembers what it heard."""
 
-    def __init__(self, directory: Path, **options: Any) -> None:
+    def __init__(self, directory: Path, *, hedge: int = 1, **options: Any) -> None:
+        self._hedge = hedge
         self.path = write_cluster(directory, **options)
         self.cluster, self.diagram, self.base = load_cluster(self.path)
         self.errors: list[BaseException] = []
@@ -100,7 +101,7 @@ class SmallCluster:
         for name in self.cluster.nodes:
             self.start(name)
         self._connection = connect(self.path)
-        self._subscription = self._connection.subscribe("counts")
+        self._subscription = self._connection.subscribe("counts", hedge=self._hedge)
         self._pushing.set()
         for target in (self._push, self._listen):
             thread = threading.Thread(target=target, daemon=True)

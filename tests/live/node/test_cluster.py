@@ -8,9 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from live.node.small_cluster import SmallCluster
+from live.node.small_cluster import SmallCluster, write_cluster
 
-from australis.live.client import Kind
+from australis.kernel.errors import UserError
+from australis.live.client import Kind, load_cluster
+from australis.live.node.process import Node
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -48,6 +50,29 @@ def test_a_replica_that_goes_and_comes_back(tmp_path: Path) -> None:
             c.until(lambda name=name: c.nodes[name].output("counts").state.name == "STABLE")  # type: ignore[misc]
         check(c)
         assert c.tentative == 0
+
+
+def test_a_client_that_follows_two_replicas_at_once(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path, hedge=2, max_delay="10 s") as c:
+        c.until(lambda: len(c.stable()) > 3)
+        c.stop("a")
+        before = c.stable_upto
+        c.until(lambda: c.stable_upto > before + 10)
+        c.start("a")
+        check(c)
+        assert c.tentative == 0
+
+
+def test_the_state_of_another_diagram_is_refused(tmp_path: Path) -> None:
+    path = write_cluster(tmp_path)
+    for _ in range(2):
+        cluster, diagram, base = load_cluster(path)
+        Node(cluster, diagram, "a", base=base).start().stop()
+    written = (tmp_path / "diagram.yaml").read_text()
+    (tmp_path / "diagram.yaml").write_text(written.replace("sum(v)", "max(v)"))
+    cluster, diagram, base = load_cluster(path)
+    with pytest.raises(UserError, match=r"'counts' has changed .* remove the state of every node"):
+        Node(cluster, diagram, "a", base=base).start()
 
 
 def test_a_source_out_of_reach_gives_tentative_results_and_corrections(tmp_path: Path) -> None:

@@ -91,7 +91,13 @@ class SourceFeed:
         while not self._stopping.wait(every_s):
             if self._ended:
                 rows = self.log.last_bucket
-                self._close(max(self.closed + 1, -1 if rows is None else rows))
+                self._close(max(self.closed + 1, -1 if rows is None else rows, self._known))
+
+    @property
+    def _known(self) -> int:
+        """The last bucket that a consumer has: in an earlier life it was closed already."""
+        consumers = self._host.machine.subscribers.all.values()
+        return max((one.have for one in consumers), default=-1)
 
     def stop(self) -> None:
         """Stop reading; the source itself does not end."""

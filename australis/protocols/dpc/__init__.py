@@ -56,7 +56,10 @@ tentative; buffers are bounded; inputs that keep failing do not stop progress.
 - *The head of a log is read as tentative* while a long replay runs (P3), or while an input's
   buffer is full; so a replica that is stable again serves both, and buffers stay bounded
   however long another input is missing.
-- *A stable replica that lags or sends nothing* counts as stabilising in table 4.3.
+- *A stable replica that lags or sends nothing* counts as stabilising in table 4.3, and one that
+  stabilises with a log that ends before what the consumer has as failed, while another has more.
+- *With `max_log`* a node that waits for its turn goes on all the same once its input is full, and
+  a checkpoint is due after so many buckets too: full logs upstream must not wait for it for ever.
 - *Promises between replicas are leases* that are renewed (4.7.3 does not say what happens
   when the other dies).
 - *A node that has its turn suspends new tuples only when no consumer counts on it.* In 4.7.3 it

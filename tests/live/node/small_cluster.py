@@ -172,10 +172,20 @@ class SmallCluster:
         """What there is to say when something did not happen in time."""
         return "\n".join(f"{name}: {node.status()}" for name, node in self.nodes.items())
 
-    def settle(self) -> None:
-        """No more rows; wait until the client has the last of them, stable."""
+    def pause(self) -> None:
+        """No more rows."""
         self._pushing.clear()
         time.sleep(0.3)
+
+    def end(self, source: str) -> None:
+        """There will be none of this source any more."""
+        handle = self.nodes[self.cluster.sources[source]].sources[source].proxy.push_handle
+        assert handle is not None
+        handle.end()
+
+    def settle(self) -> None:
+        """No more rows; wait until the client has the last of them, stable."""
+        self.pause()
         last = max(self.nodes[node].sources[s].closed for s, node in (("s1", "e1"), ("s2", "e2")))
         window = 500_000 // self.diagram.bucket_us + 1
         self.until(lambda: self.stable_upto >= last + window)

@@ -105,6 +105,19 @@ def test_a_replica_without_its_disk_gets_its_state_from_the_other(tmp_path: Path
         check(c)
 
 
+def test_a_source_that_has_ended_holds_nobody_up(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path, max_delay="20 s") as c:
+        c.until(lambda: len(c.stable()) > 3)
+        c.pause()
+        c.end("s2")
+        ended = c.stable_upto
+        c.until(lambda: c.stable_upto > ended + 30)
+        c.stop("e2")
+        c.start("e2")
+        before = c.stable_upto
+        c.until(lambda: c.stable_upto > before + 5, 5)
+
+
 def test_everything_stops_and_goes_on(tmp_path: Path) -> None:
     with SmallCluster(tmp_path, max_delay="10 s") as c:
         c.until(lambda: len(c.stable()) > 3)

@@ -13,6 +13,7 @@ from australis.diagram.fragments import cut
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.messages import Bucket, Heartbeat
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
+from australis.protocols.dpc.states import Phase
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
@@ -332,6 +333,16 @@ def test_two_replicas_that_take_their_turn_at_once() -> None:
         checker.looked("n1", nodes["n1"].machine)
     nodes["n2"].machine.stagger.alone = True
     checker.looked("n1", nodes["n1"].machine)
+
+
+def test_two_replicas_that_suspend_new_tuples_at_once() -> None:
+    nodes = {name: Node("x1", staggered=True, name=name) for name in ("n1", "n2")}
+    checker = OneAtATime({"n1": ("n2",), "n2": ("n1",)}, lambda name: nodes[name].machine)
+    nodes["n1"].out.phase = Phase.STABILIZATION
+    checker.looked("n1", nodes["n1"].machine)
+    nodes["n2"].out.phase = Phase.STABILIZATION
+    with pytest.raises(Violation, match="n1 suspends new tuples while n2 does"):
+        checker.looked("n1", nodes["n1"].machine)
 
 
 def test_a_replica_that_is_down_has_no_turn() -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from australis.protocols.dpc.replica import ReplicaMachine
+from australis.protocols.dpc.states import Phase
 from australis.sim.dpc.probes import Checker
 
 
 class OneAtATime(Checker):
-    """Never do all replicas of a fragment take their turn at once, each by another's leave."""
+    """Never do all replicas of a fragment have their turn at once, each by another's leave.
+
+    Nor do all of them suspend new tuples.
+    """
 
     name = "turns"
 
@@ -23,8 +27,20 @@ class OneAtATime(Checker):
 
     def looked(self, node: str, machine: ReplicaMachine) -> None:
         peers = self._peers[node]
-        if peers and _has_turn(machine) and all(_has_turn(self._machine(p)) for p in peers):
+        others = [self._machine(p) for p in peers]
+        if not others:
+            return
+        if _has_turn(machine) and all(map(_has_turn, others)):
             self.fail(f"{node} stabilises while {' and '.join(peers)} does")
+        if _suspends(machine) and all(map(_suspends, others)):
+            self.fail(f"{node} suspends new tuples while {' and '.join(peers)} does")
+
+
+def _suspends(machine: ReplicaMachine | None) -> bool:
+    if machine is None:
+        return False
+    outputs = machine.outputs.values()
+    return any(o.phase is Phase.STABILIZATION and not o.available for o in outputs)
 
 
 def _has_turn(machine: ReplicaMachine | None) -> bool:

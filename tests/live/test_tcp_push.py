@@ -22,6 +22,7 @@ from australis.kernel.errors import Stopped, UserError
 from australis.live.files import FileDisk
 from australis.live.journal import Journal
 from australis.live.proxy import SourceProxy
+from australis.live.sources.inbox import Inbox
 from australis.live.sources.push import PushHandle
 from australis.live.sources.tcp import LINE_BYTES
 from australis.streams.buckets import Buckets
@@ -204,6 +205,11 @@ def test_after_the_end_and_after_a_stop(tmp_path: Path, bench: Bench) -> None:
     assert stopped.join(5)
     with pytest.raises(Stopped):
         handle(stopped).push([{"n": 1}])
+
+
+def test_waiting_for_a_moment_ends() -> None:
+    for _ in range(20_000):
+        assert Inbox().take(1e-6) == []
 
 
 # --- arrival stamps ----------------------------------------------------------------

@@ -49,7 +49,8 @@ class Inbox:
     """Hands deliveries from many threads to one."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+        # Not a SimpleQueue: its `get` waits for ever if the time is over before it has begun.
+        self._queue: queue.Queue[Delivery] = queue.Queue()
         self._lock = threading.Lock()
         self._shut: AustralisError | None = None
 

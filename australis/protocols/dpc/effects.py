@@ -82,14 +82,14 @@ class Truncate(Effect, frozen=True, gc=False):
 
 
 class ShipSnapshot(Effect, frozen=True, gc=False):
-    """Send the latest checkpoint of a lane as `Snapshot`."""
+    """Send the latest checkpoint of a lane as `Snapshot`, and its log up to there."""
 
     to: str
     stream: str
 
 
 class InstallSnapshot(Effect, frozen=True, gc=False):
-    """Make this the lane's durable checkpoint; its log begins there."""
+    """Make this the lane's durable checkpoint, and take over the log that comes with it."""
 
     stream: str
     upto: int
@@ -196,3 +196,5 @@ class SnapshotInstalled(Event, frozen=True, gc=False):
 
     stream: str
     upto: int
+    begins: int
+    """The log that came with it holds the buckets after this one."""

@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from australis.protocols.dpc.messages import Bucket, StableData, TentativeData, Want
+from australis.protocols.dpc.messages import (
+    Bucket,
+    StableData,
+    StreamStatus,
+    TentativeData,
+    Want,
+)
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.states import State
@@ -56,6 +62,7 @@ class Input:
         self.released = -1
         """The last bucket that every stable lane has processed."""
         self._progress_us = 0
+        self._last_sender = first
         self._confirmed = -1
         self._suspects: dict[str, int] = {}
         self._failed_since: int | None = None
@@ -70,12 +77,13 @@ class Input:
             return False  # a piece is missing; the next heartbeat asks for it
         if data.rec_done and data.upto >= self.have:
             self._replaying.discard(sender)
-        if data.upto <= self.have:
-            return False
+        if data.upto <= self.have or data.upto > self.room:
+            return False  # nothing new, or more than was asked for
         for bucket in data.buckets:
             if bucket.number > self.have:
                 self.stable[bucket.number] = bucket
         self.have = data.upto
+        self._last_sender = sender
         self._progress_us = now
         for number in [n for n in self.overlay if n <= self.have]:
             del self.overlay[number]
@@ -120,8 +128,8 @@ class Input:
 
     def forget(self, upto: int) -> None:
         """No lane will ask for the buckets up to this one again."""
-        for number in range(self.released + 1, upto + 1):
-            self.stable.pop(number, None)
+        for number in [n for n in self.stable if n <= upto]:
+            del self.stable[number]
         self.released = max(self.released, upto)
 
     def restart_after(self, bucket: int) -> None:
@@ -188,7 +196,15 @@ class Input:
             return State.FAILURE
         if self.have < status.begins and self.options.keep_log is None:
             return State.FAILURE  # another replica has what this one lacks
-        return self.monitors[name].state(self.stream)
+        state = self.monitors[name].state(self.stream)
+        return State.STABILIZATION if state is State.STABLE and self._behind(name) else state
+
+    def _behind(self, name: str) -> bool:
+        """Whether a replica's log ends well before what another one has sent.
+
+        A node that was paused does not know it yet, and says that it is stable.
+        """
+        return self.have - self.end(name) > self.options.lag_buckets and name != self._last_sender
 
     def end(self, name: str) -> int:
         """How far a replica's log reaches, as far as is known."""
@@ -203,10 +219,18 @@ class Input:
             for m in self.monitors.values()
             if not m.failed and (status := m.status(self.stream)) is not None
         ]
-        if not any(s.state is State.STABLE for s in known):
+        if not any(s.state is State.STABLE for s in known) or any(map(self._may_have, known)):
             return None
-        begins = min(s.begins for s in known)
-        return begins if begins > self.have else None
+        return min((s.begins for s in known if s.begins > self.have), default=None)
+
+    def _may_have(self, status: StreamStatus) -> bool:
+        """Whether a replica has the next bucket in its log, or will have it.
+
+        Logs that keep only so much are not for waiting: where one goes on far beyond, another
+        one that is at a standstill before it counts as if it had nothing.
+        """
+        goes_on = status.end > self.have or status.state in (State.STABLE, State.STABILIZATION)
+        return status.begins <= self.have and (goes_on or self.options.keep_log is None)
 
     @property
     def forgotten(self) -> bool:
@@ -272,7 +296,7 @@ class Input:
             and not self._replaying
             and not self._suspects
             and status is not None
-            and self.monitors[curr].state(self.stream) is State.STABLE
+            and self._state(curr) is State.STABLE
             and self.have >= status.begins
             and self.head - status.end <= self.options.lag_buckets
         )

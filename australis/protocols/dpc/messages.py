@@ -132,7 +132,10 @@ class SnapshotRequest(Message, frozen=True, array_like=True, tag=True, gc=False)
 
 
 class Snapshot(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The state of a lane after a bucket, for a replica that lost its own."""
+    """The state of a lane after a bucket, for a replica that lost its own.
+
+    With the log up to there: other consumers may still need it, and perhaps nobody else has it.
+    """
 
     stream: str
     upto: int

@@ -408,7 +408,11 @@ class Output:
         stabilising = self.phase is Phase.STABILIZATION
         policy = self.options.stabilization if stabilising else self.options.up_failure
         ready = all(b is not None or i.missing for b, i in zip(there, self.inputs, strict=True))
-        return now if policy is Policy.PROCESS and ready else deadline
+        if policy is Policy.PROCESS and ready:
+            return now
+        # Should this node fail now, its consumers need time to notice it and to switch.
+        per_node = self.options.deadline is Deadline.PER_NODE
+        return deadline if per_node else deadline - self.options.stall_us
 
     def _stable_soon(self, number: int) -> bool:
         """Whether the stable lane will process a bucket by itself before long."""

@@ -216,7 +216,10 @@ class ClientMachine:
         return Send(node, Heartbeat(self.life, number, (want,)))
 
     def _reply(self, sender: str, reply: HeartbeatReply, now: int) -> list[Effect]:
-        news = self.monitors[sender].replied(reply)
+        monitor = self.monitors.get(sender)
+        if monitor is None:
+            return []
+        news = monitor.replied(reply)
         effects = self._skip() if self.guest else []
         if effects:
             effects += [self._ask(node, now) for node in self.monitors]

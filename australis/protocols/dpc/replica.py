@@ -345,7 +345,7 @@ class ReplicaMachine:
     def _snapshot_installed(self, event: SnapshotInstalled, now: int) -> list[Effect]:
         output = self.outputs[event.stream]
         output.state_lost = output.installing = False
-        output.restored(LaneRestored(event.stream, event.upto, event.upto, event.upto))
+        output.restored(LaneRestored(event.stream, event.upto, event.begins, event.upto))
         output.restart_inputs()
         return self._tick(now)
 

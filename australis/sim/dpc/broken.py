@@ -257,7 +257,8 @@ class ShipsWrongPosition(ReplicaHost):
 
     def _ship(self, e: ShipSnapshot) -> None:
         state, _ = self._committed[e.stream]
-        snapshot = Snapshot(e.stream, self.stores[e.stream].upto, 0, state)
+        _, log = self.stores[e.stream].snapshot()
+        snapshot = Snapshot(e.stream, self.stores[e.stream].upto, 0, (state, log))
         self.world.send(self.name, e.to, snapshot)
 
 

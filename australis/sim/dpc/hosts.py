@@ -276,13 +276,15 @@ class ReplicaHost(LogHost):
 
     def _ship(self, e: ShipSnapshot) -> None:
         store = self.stores[e.stream]
-        self.world.send(self.name, e.to, Snapshot(e.stream, store.upto, 0, store.state))
+        self.world.send(self.name, e.to, Snapshot(e.stream, store.upto, 0, store.snapshot()))
 
     def _install(self, e: InstallSnapshot) -> None:
-        self.stores[e.stream].install(e.state, e.upto)
-        self._states[e.stream] = e.state
-        self._committed[e.stream] = (e.state, e.upto)
-        self.later(self._costs.sync_us, self.take, SnapshotInstalled(e.stream, e.upto))
+        store = self.stores[e.stream]
+        store.install(e.state, e.upto)
+        self._states[e.stream] = store.state
+        self._committed[e.stream] = (store.state, e.upto)
+        installed = SnapshotInstalled(e.stream, e.upto, store.log.begins)
+        self.later(self._costs.sync_us, self.take, installed)
 
     def _skip(self, e: SkipAhead) -> None:
         state = self._engines[e.output].initial

@@ -74,10 +74,17 @@ class LaneStore:
         """Replace the checkpoint, durably."""
         self.state, self.upto = state, upto
 
-    def install(self, state: Any, upto: int) -> None:
-        """Begin with a replica's state."""
+    def snapshot(self) -> tuple[Any, tuple[Bucket, ...]]:
+        """The checkpoint, and the log up to there."""
+        return self.state, self.log.read(self.log.begins, max(self.log.begins, self.upto))
+
+    def install(self, snapshot: tuple[Any, tuple[Bucket, ...]], upto: int) -> None:
+        """Begin with a replica's state and its log."""
+        state, buckets = snapshot
         self.checkpoint(state, upto)
-        self.log.begin_at(upto)
+        self.log.begin_at(upto - len(buckets))
+        self.log.append(buckets)
+        self.log.sync()
         self.lost = False
 
     def wipe(self, state: Any) -> None:

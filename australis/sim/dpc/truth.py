@@ -46,12 +46,23 @@ class Truth:
     # --- trees ---------------------------------------------------------------------------
 
     def outages(self, client: ClientConfig) -> list[Span]:
-        """When no tree worked long enough to bring stable results to a client."""
+        """When no tree worked long enough to bring stable results to a client.
+
+        If some tree failed shortly before the last one did, it may have been the one that the
+        client followed, and there was no time to switch: then the outage began earlier.
+        """
         good: list[Span] = []
+        failures: list[Span] = []
         for nodes in self._trees(client):
             bad = merge(self._bad(set(nodes), self._links(nodes), self._recovery_us))
             good += [(a, b) for a, b in gaps(bad, self._end) if b - a >= self.switch_us]
-        return list(gaps(merge(good), self._end))
+            failures += bad
+        found = []
+        for begin, end in gaps(merge(good), self._end):
+            early = begin - self.switch_us
+            others = [max(a, early) for a, b in failures if a < begin and b > early]
+            found.append((min(others, default=begin), end))
+        return merge(found)
 
     def _trees(self, client: ClientConfig) -> Iterator[tuple[str, ...]]:
         fragments: dict[tuple[str, ...], None] = {}

@@ -63,7 +63,52 @@ def test_where_replicas_take_turns_one_gives_new_tuples_and_one_corrections() ->
     assert r.choice == ("x2", None)
 
 
+def test_a_replica_that_does_not_know_yet_that_it_was_paused_is_not_stable() -> None:
+    r = Reader()
+    r.say(x1=(STABLE, 3), x2=(STABLE, 3))
+    r.take(-1, 20)
+    r.say(x1=(UP_FAILURE, 20), x2=(STABLE, 3))
+    assert r.choice == ("x1", "x2"), "its log ends long before what is here"
+    assert not r.input.healthy
+    assert not r.input.failed, "but it will have more"
+    r.say(x2=(STABLE, 19))
+    assert r.choice == ("x2", None)
+    assert r.input.healthy
+
+
+def test_a_replica_that_sends_quickly_is_not_behind_what_it_sent() -> None:
+    r = Reader()
+    r.say(x1=(STABLE, 3), x2=(FAILURE, 3))
+    r.take(-1, 20)
+    r.input.choose(r.now)
+    assert r.choice == ("x1", None)
+    assert r.input.healthy
+
+
+def test_logs_that_keep_only_so_much_are_not_waited_for() -> None:
+    """x1 could get the next bucket yet, but x2 goes on far beyond it."""
+
+    def gone(x1: State, end: int, **changes: Any) -> int | None:
+        r = Reader(**changes)
+        r.take(-1, 10)
+        r.say(x1=(x1, end))
+        ahead = status("x", STABLE, 80, begins=60)
+        r.monitors["x2"].replied(HeartbeatReply(1, r.monitors["x2"].next_number(), (ahead,)))
+        return r.input.gone_upto
+
+    assert gone(UP_FAILURE, 10, keep_log=20) == 60
+    assert gone(UP_FAILURE, 11, keep_log=20) is None, "it has it"
+    assert gone(STABILIZATION, 10, keep_log=20) is None, "it will have it soon"
+    assert gone(UP_FAILURE, 10) is None, "logs that keep everything are waited for"
+
+
 # --- stable data ------------------------------------------------------------------------
+
+
+def test_more_than_there_is_room_for_is_not_taken() -> None:
+    r = Reader(input_window=16)
+    assert not r.take(-1, 16)
+    assert r.take(-1, 15)
 
 
 def test_pieces_that_follow_each_other_are_taken() -> None:

@@ -26,6 +26,8 @@ from australis.protocols.dpc.states import TRANSITIONS, Phase, State, Turn
 
 DUE = 4 * SECOND - 100 * MILLISECOND
 """How long a bucket may wait one hop before the client: X less an allowance for the hop."""
+NOTICE = SECOND
+"""How long consumers need to notice a failure: so much earlier buckets go once one had to."""
 
 
 def failing(upto: int = 0, **changes: object) -> Node:
@@ -359,15 +361,18 @@ def test_process_waits_for_an_input_that_may_still_bring_tentative_tuples() -> N
     node.give("x1", 1, 0)
     node.now += DUE
     node.timer("release out", 0)
-    assert of(RunTentative, node.give("x1", 2, 1)) == []
-    assert [e.bucket for e in of(RunTentative, node.hint("y1", 2))] == [2]
+    node.give("x1", 2, 1)
+    assert of(RunTentative, node.give("x1", 3, 2)) == []
+    assert [e.bucket for e in of(RunTentative, node.hint("y1", 3))] == [3]
 
 
 def test_delay_every_bucket_waits_for_its_own_deadline() -> None:
+    """Less what its consumers need to notice it, should the node fail just then."""
     node = forked(up_failure=Policy.DELAY)
-    effects = node.give("x1", 2, 1)
+    node.give("x1", 2, 1)
+    effects = node.give("x1", 3, 2)
     assert of(RunTentative, effects) == []
-    assert release_timer(effects) == [3 * SECOND + DUE]
+    assert release_timer(effects) == [4 * SECOND + DUE - NOTICE]
 
 
 def test_suspend_nothing_is_released_however_long_it_takes() -> None:
@@ -380,7 +385,7 @@ def correcting(**changes: object) -> Node:
     """A node in STABILIZATION that has more buckets to correct than it can at once."""
     node = forked(batch_buckets=1, **changes)
     for number in range(2, 8):
-        node.now = (number + 1) * SECOND + DUE
+        node.now = (number + 1) * SECOND + DUE - NOTICE
         node.give("x1", number, number - 1)
         node.timer("release out", 0)
     heal(node, 7)
@@ -403,7 +408,7 @@ def test_new_buckets_are_delayed_while_old_ones_are_corrected() -> None:
     node.give("x1", 8, 7)
     effects = node.give("y1", 8, 7)
     assert of(RunTentative, effects) == []
-    assert release_timer(effects) == [9 * SECOND + DUE]
+    assert release_timer(effects) == [9 * SECOND + DUE - NOTICE]
 
 
 def test_new_buckets_are_suspended_while_old_ones_are_corrected() -> None:

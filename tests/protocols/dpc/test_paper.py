@@ -254,8 +254,8 @@ def test_tentative_boundaries_let_a_consumer_go_on_without_waiting_4_6_2() -> No
     node.give("x1", 1, 0)
     node.now = 6 * SECOND
     node.timer("release out", 0)
-    node.give("x1", 2, 1)
-    assert [e.bucket for e in of(RunTentative, node.hint("y1", 2))] == [2]
+    node.give("x1", 3, 1)
+    assert [e.bucket for e in of(RunTentative, node.hint("y1", 3))] == [3]
 
 
 def test_failures_must_be_noticed_well_before_the_delay_is_over_4_6_2() -> None:
@@ -359,8 +359,8 @@ def test_a_node_that_is_refused_stays_available_4_7_3() -> None:
     ((_, request),) = sent(ReconcileRequest, node.give("y1", 1, 0))
     node.message("n2", ReconcileAnswer(request.number, False))
     assert node.out.phase is Phase.UP_FAILURE
-    node.give("x1", 2, 1)
-    assert [e.bucket for e in of(RunTentative, node.give("y1", 2, 1))] == [2]
+    node.give("x1", 3, 1)
+    assert [e.bucket for e in of(RunTentative, node.give("y1", 3, 1))] == [3]
     again = sent(ReconcileRequest, node.silence(1, x1=status("x", STABLE, 2)))
     assert again, "it asks again after a while"
 

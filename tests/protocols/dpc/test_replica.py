@@ -161,7 +161,7 @@ def test_a_snapshot_is_installed_once_and_only_where_it_is_needed() -> None:
     node.event(Started(2, (), ("out",)))
     snapshot = Snapshot("out", 7, 0, "state")
     assert node.message("n2", snapshot) == [InstallSnapshot("out", 7, 0, "state")]
-    node.event(SnapshotInstalled("out", 7))
+    node.event(SnapshotInstalled("out", 7, 7))
     assert node.message("n2", snapshot) == []
 
 
@@ -208,9 +208,10 @@ def test_after_a_snapshot_the_node_reads_on_behind_it() -> None:
     node = Node("x1", "y1", peers=("n2",))
     node.event(Started(2, (), ("out",)))
     node.message("n2", Snapshot("out", 7, 0, "state"))
-    effects = node.event(SnapshotInstalled("out", 7))
+    effects = node.event(SnapshotInstalled("out", 7, 3))
     assert {h.wants[0].have for _, h in sent(Heartbeat, effects)} == {7}
     assert (node.out.upto, node.out.end) == (7, 7)
+    assert node.out.begins == 3, "the log came with it"
     node.all_answer(STABLE, 8)
     assert node.out.state is STABLE
     assert of(RunStable, node.all_give(9, after=7)) == [RunStable("out", 7, 9, 7)]

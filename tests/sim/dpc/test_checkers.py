@@ -305,7 +305,7 @@ def test_buffers_within_their_windows() -> None:
     checker = BoundedBuffers(options(input_window=16))
     checker.looked("n1", node.machine)
     assert checker.most == 16
-    node.give("x1", 17, 16)
+    node.machine.inputs["x"].stable[17] = node.machine.inputs["x"].stable[16]
     with pytest.raises(Violation, match="n1 holds 17 stable"):
         checker.looked("n1", node.machine)
 

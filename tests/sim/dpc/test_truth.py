@@ -72,7 +72,16 @@ def test_one_replica_less_is_none() -> None:
 
 
 def test_both_replicas_less_is_one_while_both_are_away() -> None:
-    assert outages(isolate("merge/1", 10, 8), isolate("merge/2", 15, 8)) == [(15, 18)]
+    assert outages(isolate("merge/1", 10, 8), isolate("merge/2", 10, 5)) == [(10, 15)]
+
+
+def test_whoever_followed_the_replica_that_failed_first_needs_time_to_switch() -> None:
+    switch = truth().switch_us / SECOND
+    assert outages(isolate("merge/1", 10, 8), isolate("merge/2", 11, 8)) == [(10, 18)]
+    assert outages(isolate("merge/1", 10, 8), isolate("merge/2", 15, 8)) == [(15 - switch, 18)]
+    assert outages(isolate("merge/1", 10, 2), isolate("s1", 12 + switch, 8)) == [
+        (12 + switch, 20 + switch)
+    ]
 
 
 def test_a_replica_must_have_worked_long_enough_to_be_of_use() -> None:
@@ -92,7 +101,7 @@ def test_a_crash_lasts_until_the_node_has_caught_up() -> None:
 def test_a_cut_link_between_two_nodes_spoils_the_trees_that_need_it() -> None:
     assert outages(cut("s1", "merge/1", 10, 8)) == []
     assert outages(cut("s1", "merge/1", 10, 8), cut("merge/2", "client of merged", 12, 8)) == [
-        (12, 18)
+        (10, 18)
     ]
 
 

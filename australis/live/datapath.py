@@ -51,6 +51,10 @@ class SharedLog(StableLog):
         with self._lock:
             return super().rows_between(after, upto)
 
+    def reaching_back(self, upto: int, most_bytes: int) -> int:
+        with self._lock:
+            return super().reaching_back(upto, most_bytes)
+
     def truncate(self, upto: int) -> int:
         with self._lock:
             return super().truncate(upto)

@@ -173,6 +173,13 @@ class StableLog:
         payload = read_frame(self._disk, record.segment, record.offset, record.length)
         return pa.ipc.read_record_batch(pa.py_buffer(payload[_HEAD.size :]), self.schema.arrow)
 
+    def reaching_back(self, upto: int, most_bytes: int) -> int:
+        """The bucket behind which at most so many bytes follow, up to and with a bucket."""
+        at = bisect.bisect_right(self._numbers, upto)
+        while at and (most_bytes := most_bytes - self._records[at - 1].length) >= 0:
+            at -= 1
+        return self._numbers[at - 1] if at else self._commit.dropped_to
+
     # --- writing -------------------------------------------------------------
 
     def append(

@@ -9,6 +9,7 @@
     server    the node's one port: messages, snapshots, questions, and Spark's processes
     hosts     what replicas, sources and clients need beyond messages and timers
     lanes     what a replica's host asks of an engine; `reference_lanes` without Spark
+    excerpt   the end of a log, for a replica that lost its own
     events    what happened, as lines of JSON for people and their tools
 
 Nothing here decides anything: which bucket is processed when, what is sent to whom and

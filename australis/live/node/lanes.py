@@ -59,11 +59,14 @@ class Lanes(Protocol):
         ...
 
     def snapshot(self, output: str) -> tuple[int, Any]:
-        """The latest checkpoint: the bucket it covers, and its files by name."""
+        """The latest checkpoint: the bucket it covers, and its files by name.
+
+        One of them is the log up to there (see `excerpt`).
+        """
         ...
 
-    def install(self, output: str, upto: int, files: dict[str, bytes]) -> None:
-        """Go on from a replica's checkpoint; its log begins there."""
+    def install(self, output: str, upto: int, files: dict[str, bytes]) -> int:
+        """Go on from a replica's checkpoint and its log; behind which bucket that begins."""
         ...
 
     def close(self) -> None:

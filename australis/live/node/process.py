@@ -414,9 +414,9 @@ class Node:
                     upto, files = fetch_snapshot(
                         client, effect.state, effect.stream, SNAPSHOT_PATIENCE_S
                     )
-                self._lanes[machine].install(effect.stream, upto, files)
-                self._driver.post(machine, SnapshotInstalled(effect.stream, upto))
-                self.events.tell("snapshot_installed", upto=upto, **told)
+                begins = self._lanes[machine].install(effect.stream, upto, files)
+                self._driver.post(machine, SnapshotInstalled(effect.stream, upto, begins))
+                self.events.tell("snapshot_installed", upto=upto, begins=begins, **told)
             except (fl.FlightError, pa.ArrowException, wire.WireError, Mismatch) as error:
                 self._driver.post(machine, SnapshotFailed(effect.stream))  # it asks again
                 why = sentence_of(error)

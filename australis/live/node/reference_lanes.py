@@ -20,6 +20,7 @@ from australis.diagram.fragments import Plan
 from australis.kernel.errors import Stopped
 from australis.live.datapath import SharedLog
 from australis.live.files import FileDisk, make_directory, replace_file
+from australis.live.node import excerpt
 from australis.live.node.lanes import Report, Work
 from australis.live.node.wire import WireError
 from australis.protocols.dpc.effects import (
@@ -193,19 +194,24 @@ class ReferenceLanes:
             data = lane.checkpoint.read_bytes()
         except FileNotFoundError:
             raise Stopped(f"there is no checkpoint of '{output}' yet") from None
-        return msgspec.msgpack.decode(data, type=_Saved).upto, {CHECKPOINT: data}
+        upto = msgspec.msgpack.decode(data, type=_Saved).upto
+        return upto, {CHECKPOINT: data, excerpt.LOG: excerpt.pack(lane.log, upto)}
 
-    def install(self, output: str, upto: int, files: dict[str, bytes]) -> None:
+    def install(self, output: str, upto: int, files: dict[str, bytes]) -> int:
         lane = self._lanes[output]
         try:
             saved = msgspec.msgpack.decode(files[CHECKPOINT], type=_Saved)
             state = lane.engine.decode(saved.state)
+            log = excerpt.Excerpt(files[excerpt.LOG], lane.log, saved.upto)
+        except WireError:
+            raise
         except Exception as error:
             raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
-        lane.log.restart_at(saved.upto)
+        log.replace(lane.log)
         replace_file(lane.checkpoint, files[CHECKPOINT])
         lane.state = state
         lane.forks.clear()
+        return log.begins
 
 
 def _batches(inputs: tuple[pa.RecordBatch | None, ...]) -> list[list[pa.RecordBatch]]:

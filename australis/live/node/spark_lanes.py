@@ -30,7 +30,7 @@ from australis.live.datapath import SharedLog, decode_state, encode_state
 from australis.live.files import FileDisk, make_directory
 from australis.live.flight import DataPathServer
 from australis.live.flight_port import FACTORY
-from australis.live.node import lanes
+from australis.live.node import excerpt, lanes
 from australis.live.node.lanes import Inputs, Report
 from australis.live.node.spark_work import Finished, Query, Work
 from australis.live.node.wire import WireError
@@ -401,13 +401,18 @@ class SparkLanes:
             upto, memo = one.stable.at, encode_state(one.stable.output.state)
         files = {str(p.relative_to(copy)): p.read_bytes() for p in copy.rglob("*") if p.is_file()}
         shutil.rmtree(copy, ignore_errors=True)
-        return upto, {MEMO: memo, **files}
+        return upto, {MEMO: memo, excerpt.LOG: excerpt.pack(one.log, upto), **files}
 
-    def install(self, output: str, upto: int, files: dict[str, bytes]) -> None:
+    def install(self, output: str, upto: int, files: dict[str, bytes]) -> int:
         one = self._outputs[output]
         old = one.stable
-        if MEMO not in files or "metadata" not in files:
+        if MEMO not in files or excerpt.LOG not in files or "metadata" not in files:
             raise WireError(f"a snapshot of '{output}' that is not one of Spark's")
+        log = excerpt.Excerpt(files[excerpt.LOG], one.log, upto)
+        try:
+            state = decode_state(files[MEMO], one.log.schema)
+        except Exception as error:
+            raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
         with self._changed:
             self._discard(one)
             one.fork = None
@@ -417,12 +422,11 @@ class SparkLanes:
             old.lane.stop()
         shutil.rmtree(old.checkpoint, ignore_errors=True)
         for name, data in files.items():
-            if name != MEMO:
+            if name not in (MEMO, excerpt.LOG):
                 path = old.checkpoint / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
-        one.log.restart_at(upto, files[MEMO])
-        state = decode_state(files[MEMO], one.log.schema)
+        log.replace(one.log, files[MEMO])
         with self._changed:
             one.job = None
             one.stable = Query.of(
@@ -438,3 +442,4 @@ class SparkLanes:
             self._work.lanes[output] = one.stable
         if self._server is not None:
             self._start(one, one.stable)
+        return log.begins

@@ -56,8 +56,11 @@ tentative; buffers are bounded; inputs that keep failing do not stop progress.
 - *The head of a log is read as tentative* while a long replay runs (P3), or while an input's
   buffer is full; so a replica that is stable again serves both, and buffers stay bounded
   however long another input is missing.
-- *A stable replica that lags or sends nothing* counts as stabilising in table 4.3, and one that
-  stabilises with a log that ends before what the consumer has as failed, while another has more.
+- *A stable replica that lags or sends nothing* counts as stabilising in table 4.3 (one that was
+  paused says that it is stable until it notices), and one that stabilises with a log that ends
+  before what the consumer has as failed, while another has more.
+- *Once tentative, a bucket goes before its deadline* by the time in which a consumer notices a
+  failure: a node that delays every bucket to the last moment cannot be replaced in time.
 - *With `max_log`* a node that waits for its turn goes on all the same once its input is full, and
   a checkpoint is due after so many buckets too: full logs upstream must not wait for it for ever.
 - *Promises between replicas are leases* that are renewed (4.7.3 does not say what happens
@@ -66,8 +69,9 @@ tentative; buffers are bounded; inputs that keep failing do not stop progress.
   does so at once, and consumers learn of it later, or have no other replica within reach.
   Its turn ends when it has corrected what it had said; it stays in STABILIZATION until it has
   caught up with new tuples as well, and leaves them to the others until then.
-- *A node that was away until upstream logs had forgotten what it needs* (it lost its disk, and
-  got an older state back) asks a replica for a newer state.
+- *A node without its disk gets the log too*, not only a replica's state: consumers that were
+  away may need it. A node that was away until upstream logs had forgotten what it needs (it
+  lost its disk, and got an older state back) asks a replica for a newer state.
 - *Undo/redo* (appendix B) is not here; it exists for comparison in `experiments` only.
 - *Bounded logs* (4.9.4): with `keep_log`, logs of convergent-capable fragments forget old
   buckets whether or not they are acknowledged; who needed them skips ahead, begins with an

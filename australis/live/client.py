@@ -181,6 +181,11 @@ class Connection:
             raise UserError(sentence, name=stream)
         return min(int(log["begins"]) for log in logs), max(int(log["end"]) for log in logs)
 
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """Those that were made of it."""
+        return tuple(self._open)
+
     def close(self) -> None:
         """End all subscriptions."""
         for one in self._open:
@@ -228,6 +233,7 @@ class Subscription:
         self._closed = threading.Event()
         self._refusals: Counter[str] = Counter()
         machine = ClientMachine(client, stream, config.producers, options, hedge=hedge > 1)
+        self._machine = machine
         self._links = {
             node: Link(node, self._connector(node), partial(self._link_told, node))
             for node in {self._places[p] for p in config.producers}
@@ -331,6 +337,11 @@ class Subscription:
     def _failed(self, error: BaseException) -> None:
         self._error = error
         self._changes.put(None)
+
+    @property
+    def reads_from(self) -> str:
+        """The node whose log it reads now."""
+        return self._places[self._machine.input.log_from]
 
     def next(self, timeout_s: float | None = None) -> Change | None:
         """The next change; None if none came in time, or the subscription is closed."""

@@ -25,7 +25,7 @@ from australis.catalog.check import check
 from australis.catalog.cluster import Cluster, machine_name
 from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram, Spark
-from australis.kernel.durations import MILLISECOND
+from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.errors import AustralisError, Stopped, UserError
 from australis.kernel.machine import Event, Message, MessageReceived
 from australis.live.certs import Credentials, caller
@@ -73,13 +73,23 @@ SLOWEST_S = 3600.0
 
 
 def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
-    """What the protocol is told of a cluster."""
+    """What the protocol is told of a cluster.
+
+    What counts in buckets covers the same time however short they are: a micro-batch of Spark
+    takes a good part of a second, and one that catches up should do ten seconds at once.
+    """
+    second = max(1, SECOND // diagram.bucket_us)
+    batch = max(16, 10 * second)
     return DpcOptions(
         bucket_us=diagram.bucket_us,
         max_delay_us=cluster.max_delay_us,
         hop_us=cluster.hop_us,
         heartbeat_us=cluster.heartbeat_us,
         long_failure_us=max(5_000_000, cluster.max_delay_us),
+        near_buckets=max(2, min(cluster.max_delay_us // (3 * diagram.bucket_us), second)),
+        batch_buckets=batch,
+        input_window=4 * batch,
+        send_window=max(16, 4 * second),
     )
 
 

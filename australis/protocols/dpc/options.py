@@ -48,6 +48,9 @@ class DpcOptions:
     """P3 of 4.7.4: after so long a failure a stable replica first has to replay; X at least."""
     batch_buckets: int = 16
     """A micro-batch of the stable lane takes at most so many buckets."""
+    near_buckets: int = 2
+    """So close behind its inputs the stable lane counts as caught up: what comes in during one of
+    its micro-batches."""
     checkpoint_batches: int = 1
     """The stable lane is checkpointed after every so many micro-batches."""
     input_window: int = 64

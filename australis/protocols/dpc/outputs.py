@@ -32,9 +32,6 @@ from australis.protocols.dpc.options import Deadline, DpcOptions, Policy
 from australis.protocols.dpc.states import TRANSITIONS, Phase, State, Turn
 from australis.protocols.dpc.subscribers import Overlay, Subscribers
 
-NEAR_BUCKETS = 2
-"""So close behind its inputs the stable lane is left to finish by itself."""
-
 
 @dataclass(frozen=True)
 class OutputConfig:
@@ -208,18 +205,18 @@ class Output:
     @property
     def _current(self) -> bool:
         """Whether corrections have caught up with normal execution (4.7.2)."""
-        return self.upto >= self.target - NEAR_BUCKETS and all(
-            i.have >= i.head - NEAR_BUCKETS for i in self.inputs
-        )
+        near = self.options.near_buckets
+        return self.upto >= self.target - near and all(i.have >= i.head - near for i in self.inputs)
 
     def _caught_up(self) -> bool:
         """Whether a node that was down has processed all it can get."""
         known = all(m.heard or m.failed for i in self.inputs for m in i.monitors.values())
+        near = self.options.near_buckets - 1
         return (
             known
-            and self.upto >= self.target - 1
+            and self.upto >= self.target - near
             and all(
-                i.missing or i.gone_upto is not None or i.have >= min(i.head - 1, i.room)
+                i.missing or i.gone_upto is not None or i.have >= min(i.head - near, i.room)
                 for i in self.inputs
             )
         )
@@ -421,7 +418,7 @@ class Output:
         if self._awaits_turn:
             return False
         behind = self.forked or self.phase is Phase.STABILIZATION
-        return not behind or number - self.upto <= NEAR_BUCKETS
+        return not behind or number - self.upto <= self.options.near_buckets
 
     def _deadline(self, number: int, known: list[Bucket], now: int) -> int:
         options = self.options

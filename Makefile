@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 AUSTRALIS := .venv/bin/australis
 
-.PHONY: demo demo-cluster test lint unit setup bench property crash chaos sim clean help
+.PHONY: demo demo-single demo-cluster test lint unit setup bench property crash chaos sim clean help
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -12,8 +12,11 @@ setup: .venv/ready ## virtual environment, pinned dependencies, Java
 .venv/ready: requirements.txt requirements-dev.txt pyproject.toml scripts/setup.sh
 	@bash scripts/setup.sh
 
-demo: setup ## the network-monitoring query on Spark, about a minute
+demo: setup ## two replicas of a query on Spark; one is killed, a site is cut off; three minutes
 	@$(PY) -m examples.demo
+
+demo-single: setup ## the network-monitoring query on one Spark, about a minute
+	@$(PY) -m examples.demo_single
 
 demo-cluster: setup ## the same on a standalone Spark cluster with two workers
 	@$(PY) -m examples.demo_cluster

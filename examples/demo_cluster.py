@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyspark
 
-from examples.demo import show
+from examples.demo_single import show
 
 HOST = "127.0.0.1"
 START_LIMIT_S = 60

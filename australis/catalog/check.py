@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from australis.catalog.cluster import Cluster
+from australis.catalog.cluster import LOOPBACK, Cluster
 from australis.diagram.check import nearest
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
@@ -19,6 +19,7 @@ def check_alone(cluster: Cluster) -> None:
     _owners(cluster)
     _names(cluster)
     _addresses(cluster)
+    _metrics(cluster)
     _known_nodes(cluster)
 
 
@@ -100,7 +101,7 @@ def _addresses(cluster: Cluster) -> None:
                 f"has the address '{node.address}', which other machines can reach: without 'tls'"
                 " only loopback addresses are allowed (127.0.0.1, [::1], localhost)",
             )
-        host = "127.0.0.1" if node.host == "localhost" else node.host
+        host = LOOPBACK if node.host == "localhost" else node.host
         other = at.setdefault((host, node.port), node.name)
         if other != node.name:
             raise _wrong(
@@ -109,6 +110,24 @@ def _addresses(cluster: Cluster) -> None:
                 node.name,
                 f"has the address '{node.address}', which '{other}' has already",
             )
+
+
+def _metrics(cluster: Cluster) -> None:
+    """A node serves its metrics at its own machine's loopback address, at a port of its own."""
+    nodes = cluster.nodes.values()
+    at = {
+        ("", node.port): f"'{node.name}' listens there"
+        for node in nodes
+        if node.host in ("localhost", LOOPBACK)
+    }
+    for node in nodes:
+        if node.metrics is None:
+            continue
+        place = ("" if node.loopback else node.host, node.metrics)
+        if place in at:
+            sentence = f"has the port {node.metrics} for its metrics, but {at[place]}"
+            raise _wrong(cluster, "nodes", node.name, sentence)
+        at[place] = f"'{node.name}' has it for its own"
 
 
 def _known_nodes(cluster: Cluster) -> None:

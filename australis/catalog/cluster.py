@@ -17,6 +17,8 @@ from australis.kernel.errors import Place
 
 Engine = Literal["spark", "reference"]
 """What computes the plans of a node."""
+LOOPBACK = "127.0.0.1"
+"""Where only this machine can reach what listens."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class NodePlace:
     """The Spark master of its queries."""
     engine: Engine = "spark"
     owner: str | None = None
+    metrics: int | None = None
+    """The port at which its own machine, and no other, can read its metrics."""
+    trace: bool = False
+    """Whether it writes down everything that it handles."""
 
     @property
     def address(self) -> str:

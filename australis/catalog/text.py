@@ -86,6 +86,18 @@ def _one_of(*words: str) -> Callable[[Any], str]:
     return read
 
 
+def _true_or_false(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UserError(f"should be true or false, not {value!r}")
+    return value
+
+
+def _port(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65535:
+        raise UserError(f"should be a port from 1 to 65535, not {value!r}")
+    return value
+
+
 def _duration(value: Any) -> int:
     duration = parse_duration(value)
     if duration < 1:
@@ -160,6 +172,8 @@ def _node(name: str, settings: Settings, place_of: PlaceOf) -> NodePlace:
         "spark": _text,
         "engine": _one_of("spark", "reference"),
         "owner": _text,
+        "metrics": _port,
+        "trace": _true_or_false,
     }
     taken = _taken(name, settings, place_of, readers, needed=["address"])
     host, port = taken.pop("address")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,10 +37,8 @@ def engine(rows: int, rounds: int, seconds: int, scratch: Path | None, as_json: 
     """
     from australis.bench.engine import measure, table
 
-    result = measure(rows, rounds, seconds, scratch, say=lambda line: click.echo(line, err=True))
-    click.echo(json.dumps(result) if as_json else table(result))
-    if not all(target["ok"] for target in result["targets"]):
-        sys.exit(1)
+    result = measure(rows, rounds, seconds, scratch, say=_to_stderr)
+    _tell(result, table(result), as_json)
 
 
 @bench.command()
@@ -65,7 +64,72 @@ def kernel(nodes: int, messages: int, rounds: int, as_json: bool) -> None:
     """
     from australis.bench.kernel import measure, table
 
-    result = measure(nodes, messages, rounds, say=lambda line: click.echo(line, err=True))
-    click.echo(json.dumps(result) if as_json else table(result))
+    result = measure(nodes, messages, rounds, say=_to_stderr)
+    _tell(result, table(result), as_json)
+
+
+@bench.command()
+@click.option(
+    "--rounds", type=COUNT, default=5, show_default=True, help="Failures of each kind and side."
+)
+@click.option("--alone", is_flag=True, help="Without bare Structured Streaming beside it.")
+@click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def failover(rounds: int, alone: bool, scratch: Path | None, as_json: bool) -> None:
+    """Two replicas against bare Structured Streaming that is restarted.
+
+    How long a client hears nothing after kill -9 and after SIGSTOP of the replica it
+    reads from, and when it follows both replicas at once. About a quarter of an hour.
+    """
+    from australis.bench.failover import measure, table
+
+    result = measure(rounds, scratch, _to_stderr, baseline=not alone)
+    _tell(result, table(result), as_json)
+
+
+@bench.command()
+@click.option(
+    "--failure", "failures", type=click.FloatRange(min=1), multiple=True,
+    default=(2, 5, 15, 30, 60), show_default=True, help="Seconds; may be given several times.",
+)  # fmt: skip
+@click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def partition(failures: tuple[float, ...], scratch: Path | None, as_json: bool) -> None:
+    """One of two inputs of a chain is disconnected for a while.
+
+    When the first tentative result comes, how late new results are, and how long it
+    takes until all is corrected. About four minutes.
+    """
+    from australis.bench.partition import measure, table
+
+    result = measure(failures, scratch, _to_stderr)
+    _tell(result, table(result), as_json)
+
+
+@bench.command()
+@click.option("--rows", type=COUNT, default=1_000_000, show_default=True, help="Rows of a round.")
+@click.option(
+    "--rounds", type=COUNT, default=3, show_default=True, help="Rounds of each side, alternating."
+)
+@click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def replicated(rows: int, rounds: int, scratch: Path | None, as_json: bool) -> None:
+    """Two replicas against one unreplicated engine, a core for each.
+
+    How many rows per second each replica works off, as a ratio. Needs two cores.
+    """
+    from australis.bench.replicated import measure, table
+
+    result = measure(rows, rounds, scratch, _to_stderr)
+    _tell(result, table(result), as_json)
+
+
+def _to_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _tell(result: dict[str, Any], text: str, as_json: bool) -> None:
+    """Print a result; exit code 1 if a target was missed."""
+    click.echo(json.dumps(result) if as_json else text)
     if not all(target["ok"] for target in result["targets"]):
         sys.exit(1)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -57,11 +57,20 @@ class Heard:
 class Trial:
     """The processes of a cluster, and one client."""
 
-    def __init__(self, path: Path, stream: str, *, hedge: int = 1) -> None:
+    def __init__(
+        self,
+        path: Path,
+        stream: str,
+        *,
+        hedge: int = 1,
+        cores: Mapping[str, Collection[int]] | None = None,
+    ) -> None:
+        """`cores`: the only ones that a node and its Spark may use."""
         self.path = path
         self.stream = stream
         self.heard: list[Heard] = []
         self._hedge = hedge
+        self._cores = cores or {}
         cluster, diagram, base = load_cluster(path, needs_epoch=False)
         keep_epoch(cluster, diagram, base)
         self.cluster, self.diagram, self.base = load_cluster(path)
@@ -106,6 +115,7 @@ class Trial:
     def start(self, node: str) -> None:
         """Start a node, or start it again."""
         log = self.base / self.cluster.state / f"{node}.txt"
+        cores = self._cores.get(node)
         with log.open("ab") as said:
             self._processes[node] = subprocess.Popen(
                 [*NODE, node, "--cluster", str(self.path)],
@@ -113,7 +123,12 @@ class Trial:
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
+                preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, cores),
             )
+
+    def process(self, node: str) -> subprocess.Popen[bytes]:
+        """The process of a node."""
+        return self._processes[node]
 
     def kill(self, node: str) -> None:
         """kill -9 a node with its Spark."""
@@ -146,12 +161,24 @@ class Trial:
 
     # --- what happens --------------------------------------------------------------------
 
+    @property
+    def _replicas(self) -> list[str]:
+        machines = producers_of(self.cluster, self.diagram, self.stream)
+        return [machine.partition("@")[2] for machine in machines]
+
     def states(self) -> dict[str, str]:
         """What each replica says of the stream."""
-        nodes = [m.partition("@")[2] for m in producers_of(self.cluster, self.diagram, self.stream)]
-        answers = self._operator.ask_all(nodes, "status")
+        answers = self._operator.ask_all(self._replicas, "status")
         return {
             node: "" if answer is None else str(answer["outputs"][self.stream]["state"])
+            for node, answer in answers.items()
+        }
+
+    def ends(self) -> dict[str, int]:
+        """How far the log of each replica reaches."""
+        answers = self._operator.ask_all(self._replicas, "status")
+        return {
+            node: -1 if answer is None else int(answer["outputs"][self.stream]["end"])
             for node, answer in answers.items()
         }
 

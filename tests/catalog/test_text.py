@@ -148,11 +148,40 @@ NODES = {
     ),
     "unknown setting": (
         "a:\n    address: localhost:1\n    sprak: x", 8,
-        ["'a' has an unknown setting 'sprak' (known: address, spark, engine, owner)"],
+        ["'a' has an unknown setting 'sprak' (known: address, spark, engine, owner, metrics, trace)"],
     ),
     "engine": (
         "a:\n    address: localhost:1\n    engine: flink", 8,
         ["'a' has a setting 'engine' that should be 'spark' or 'reference', not 'flink'"],
+    ),
+    "metrics at an address": (
+        "a:\n    address: localhost:1\n    metrics: localhost:9101", 8,
+        ["'a' has a setting 'metrics' that should be a port from 1 to 65535, not 'localhost:9101'"],
+    ),
+    "metrics at no port": (
+        "a:\n    address: localhost:1\n    metrics: 0", 8, ["'metrics'", "1 to 65535, not 0"],
+    ),
+    "metrics at a high port": (
+        "a:\n    address: localhost:1\n    metrics: 65536", 8, ["'metrics'", "not 65536"],
+    ),
+    "metrics switched on": (
+        "a:\n    address: localhost:1\n    metrics: true", 8, ["'metrics'", "a port", "not True"],
+    ),
+    "metrics where it listens": (
+        "a: {address: 'localhost:9101', metrics: 9101}", 6,
+        ["'a' has the port 9101 for its metrics, but 'a' listens there"],
+    ),
+    "metrics where another listens": (
+        "a: {address: '[::1]:1', metrics: 2}\n  b: {address: '127.0.0.1:2'}", 6,
+        ["'a' has the port 2 for its metrics, but 'b' listens there"],
+    ),
+    "metrics twice": (
+        "a: {address: 'localhost:1', metrics: 9}\n  b: {address: '[::1]:1', metrics: 9}", 7,
+        ["'b' has the port 9 for its metrics, but 'a' has it for its own"],
+    ),
+    "trace": (
+        "a:\n    address: localhost:1\n    trace: all", 8,
+        ["'a' has a setting 'trace' that should be true or false, not 'all'"],
     ),
     "master": ("a:\n    address: localhost:1\n    spark:", 8, ["'a'", "'spark' that should be text"]),
     "bad owner": (
@@ -235,6 +264,20 @@ def test_with_tls_nodes_may_be_anywhere(address: str) -> None:
     assert (cluster.tls.certificate("a"), cluster.tls.key("a")) == ("certs/a.pem", "certs/a.key")
 
 
+def test_each_machine_may_serve_metrics_at_the_same_port() -> None:
+    nodes = "".join(f"  {n}: {{address: 'host-{n}:1', metrics: 9101}}\n" for n in "ab")
+    cluster = load(f"{HEAD}nodes:\n{nodes}tls: {{ca: ca.pem, certificates: certs}}", FILE)
+    assert [node.metrics for node in cluster.nodes.values()] == [9101, 9101]
+
+
+def test_on_one_machine_they_have_ports_of_their_own() -> None:
+    nodes = "".join(
+        f"  {n}: {{address: 'host:{i}', metrics: 9101}}\n" for i, n in enumerate("ab", 1)
+    )
+    text = f"{HEAD}nodes:\n{nodes}tls: {{ca: ca.pem, certificates: certs}}"
+    tells(text, 7, "'b' has the port 9101 for its metrics, but 'a' has it for its own")
+
+
 # --- what is read ------------------------------------------------------------
 
 
@@ -250,7 +293,7 @@ heartbeat: 200 ms
 epoch: 2026-11-15T18:00:00Z
 nodes:
   a: {address: "127.0.0.1:7101", spark: "local[2]", owner: acme}
-  b: {address: "127.0.0.1:7102", engine: reference}
+  b: {address: "127.0.0.1:7102", engine: reference, metrics: 9102, trace: true}
   edge: {address: "127.0.0.1:7100"}
 participants: {acme: {}, other: {}}
 replicas:
@@ -275,7 +318,7 @@ faults: allowed
         epoch_us=1_794_765_600_000_000,
         nodes={
             "a": NodePlace("a", "127.0.0.1", 7101, master="local[2]", owner="acme"),
-            "b": NodePlace("b", "127.0.0.1", 7102, engine="reference"),
+            "b": NodePlace("b", "127.0.0.1", 7102, engine="reference", metrics=9102, trace=True),
             "edge": NodePlace("edge", "127.0.0.1", 7100),
         },
         replicas={"scans": ("a", "b"), "floods": ("b",)},
@@ -301,6 +344,7 @@ def test_what_may_be_left_out() -> None:
     assert (cluster.epoch_us, cluster.tls, cluster.faults) == (None, None, False)
     node = cluster.nodes["a"]
     assert (node.master, node.engine, node.owner) == ("local[1]", "spark", None)
+    assert (node.metrics, node.trace) == (None, False)
     assert cluster.place_of("clients", "me") == Place(FILE)
 
 

@@ -1,102 +1,154 @@
-"""Two replicas on Spark, each a process of its own: killed, cut off, healed."""
+"""Two replicas on Spark, each a process of its own, through all that may happen to them."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
-import pyarrow.flight as fl
 import pytest
-from live.node.small_cluster import SmallCluster
-from live.node.test_cluster import check
 
-from australis.live.client import Kind
-from australis.live.node.process import connect
-from australis.live.node.server import ask
+from australis.bench import clusters
+from australis.live.trial import Trial
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
+
 REPLICAS = ("a", "b")
+COUNTS = """\
+  merged: {union: [s1, s2]}
+  counts:
+    aggregate: merged
+    window: 1 s
+    by: [protocol]
+    compute: {n: count(*)}
+"""
 
 
-class SparkCluster(SmallCluster):
-    """A small cluster whose replicas run on Spark."""
-
-    def __init__(self, directory: Path, **options: str) -> None:
-        super().__init__(directory, replicas="spark", bucket="500 ms", **options)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, name: str) -> None:
-        if name not in REPLICAS:
-            super().start(name)
-            return
-        command = [sys.executable, "-m", "australis", "node", name, "--cluster", str(self.path)]
-        with (self.path.parent / f"{name}.txt").open("ab") as said:
-            self.processes[name] = subprocess.Popen(command, stdout=said, stderr=said)
-
-    def kill(self, name: str) -> None:
-        """kill -9."""
-        self.processes[name].send_signal(signal.SIGKILL)
-        self.processes[name].wait()
-
-    def state(self, name: str) -> str:
-        """What a replica says of its output."""
-        return str(self.status(name).get("outputs", {}).get("counts", {}).get("state"))
-
-    def status(self, name: str) -> dict[str, Any]:
-        """What a node says of itself; nothing if it does not answer."""
-        try:
-            with connect(self.cluster, name, None) as client:
-                answer: dict[str, Any] = ask(client, "status", timeout_s=2)
-                return answer
-        except fl.FlightError:
-            return {}
-
-    def cut(self, one: str, other: str) -> None:
-        self.nodes[other].fault({"kind": "cut", "node": one})
-
-    def heal(self, one: str, other: str) -> None:
-        self.nodes[other].fault({"kind": "heal", "node": one})
-
-    def explain(self) -> str:
-        said = [(self.path.parent / f"{r}.txt").read_text()[-2000:] for r in REPLICAS]
-        return "\n".join([super().explain(), *(str(self.status(r)) for r in REPLICAS), *said])
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.kill(process.pid, signal.SIGKILL)
+def written(directory: Path) -> Path:
+    return clusters.write(
+        directory,
+        operators=COUNTS,
+        nodes={"a": "spark", "b": "spark", "e1": "reference", "e2": "reference"},
+        replicas={"counts": REPLICAS},
+        sources={"s1": "e1", "s2": "e2"},
+        stream="counts",
+        rate=100,
+        bucket="500 ms",
+        max_delay="6 s",
+    )
 
 
-def test_killed_cut_off_and_healed(tmp_path: Path) -> None:
-    with SparkCluster(tmp_path, max_delay="5 s") as c:
-        c.until(lambda: len(c.stable()) > 6, 180)
-        c.until(lambda: all(c.state(r) == "STABLE" for r in REPLICAS), 120)
-        for name in REPLICAS:
-            c.kill(name)
-            before = c.stable_upto
-            c.until(lambda before=before: c.stable_upto > before + 8, 60)  # type: ignore[misc]
-            c.start(name)
-            c.until(lambda name=name: c.state(name) == "STABLE", 120)  # type: ignore[misc]
-        for replica in REPLICAS:
-            c.cut(replica, "e2")
-        told = c.tentative
-        c.until(lambda: c.tentative > told + 5, 60)
-        for replica in REPLICAS:
-            c.heal(replica, "e2")
-        c.until(lambda: c.changes[-1].kind is Kind.STABLE, 60)
-        check(c)
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+    with Trial(written(tmp_path_factory.mktemp("spark")), "counts") as one:
+        one.wait_until_stable()
+        yield one
+
+
+def goes_on(trial: Trial, buckets: int = 10, timeout_s: float = 120) -> None:
+    before = trial.stable_upto
+    trial.until(lambda: trial.stable_upto >= before + buckets, "it does not go on", timeout_s)
+
+
+def recovers(trial: Trial) -> None:
+    trial.until(lambda: set(trial.states().values()) == {"STABLE"}, "not stable again", 240)
+
+
+def right(trial: Trial) -> None:
+    goes_on(trial, 4)
+    trial.until(lambda: not trial.uncorrected, "not everything was corrected", 120)
+    verdict = trial.verdict()
+    assert (verdict.lost, verdict.duplicated, verdict.equal) == (0, 0, True)
+
+
+def java_of(trial: Trial, node: str) -> int:
+    """The Java process of a node."""
+    found = subprocess.run(
+        ["pgrep", "-g", str(trial.process(node).pid), "java"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(found.stdout.split()[0])
+
+
+def test_each_replica_is_killed_in_turn(trial: Trial) -> None:
+    for node in REPLICAS:
+        trial.kill(node)
+        goes_on(trial)
+        trial.start(node)
+        recovers(trial)
+    right(trial)
+
+
+def test_a_replica_is_killed_again_while_it_catches_up(trial: Trial) -> None:
+    node = trial.followed()
+    trial.kill(node)
+    goes_on(trial, 20)
+    for seconds in (6, 12):
+        trial.start(node)
+        trial.wait(seconds)
+        trial.kill(node)
+    trial.start(node)
+    recovers(trial)
+    right(trial)
+
+
+def test_java_alone_is_killed(trial: Trial) -> None:
+    node = trial.followed()
+    os.kill(java_of(trial, node), signal.SIGKILL)
+    process = trial.process(node)
+    trial.until(lambda: process.poll() is not None, "the node did not notice", 60)
+    goes_on(trial)
+    trial.start(node)
+    recovers(trial)
+    right(trial)
+
+
+def test_a_replica_stands_still_for_a_while(trial: Trial) -> None:
+    node = trial.followed()
+    trial.pause(node)
+    goes_on(trial, 20)
+    trial.resume(node)
+    recovers(trial)
+    right(trial)
+
+
+def test_a_source_is_cut_off_and_a_replica_killed_meanwhile(trial: Trial) -> None:
+    told = len(trial.tentative())
+    trial.cut(REPLICAS, "e2")
+    trial.until(lambda: len(trial.tentative()) > told, "nothing tentative came", 60)
+    node = trial.followed()
+    trial.kill(node)
+    told = len(trial.tentative())
+    trial.until(lambda: len(trial.tentative()) > told + 2, "the other one says nothing", 60)
+    trial.heal(REPLICAS, "e2")
+    trial.start(node)
+    recovers(trial)
+    right(trial)
+
+
+def test_a_replica_loses_its_disk(trial: Trial) -> None:
+    node = trial.followed()
+    trial.kill(node)
+    shutil.rmtree(trial.base / trial.cluster.state / node)
+    trial.start(node)
+    recovers(trial)
+    trial.kill(next(n for n in REPLICAS if n != node))
+    goes_on(trial)
+    trial.start(next(n for n in REPLICAS if n != node))
+    recovers(trial)
+    right(trial)
+
+
+def test_all_are_killed_at_once(trial: Trial) -> None:
+    for node in trial.cluster.nodes:
+        trial.kill(node)
+    for node in trial.cluster.nodes:
+        trial.start(node)
+    goes_on(trial, 10, 240)
+    recovers(trial)
+    right(trial)

@@ -11,11 +11,12 @@ import heapq
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from australis.kernel.machine import Effect, Event, Machine, MessageReceived, SetTimer, TimerFired
-from australis.kernel.trace import NO_CAUSE
+from australis.live.node.entries import NO_ENTRY, brief, no_entries
+from australis.live.node.trace import Trace
 
 WAITING_MESSAGES = 4096
 """More messages than this do not wait for one node's thread: it is overloaded."""
@@ -49,18 +50,6 @@ class Host(Protocol):
         ...
 
 
-class Note(Protocol):
-    """Writes down what happened, for whoever wants a trace."""
-
-    def __call__(self, cause: int, at_us: int, node: str, thing: Any) -> int:
-        """Note one thing; the id by which it is the cause of others."""
-        ...
-
-
-def _no_note(cause: int, at_us: int, node: str, thing: Any) -> int:
-    return NO_CAUSE
-
-
 class Driver:
     """One thread for all machines of a node."""
 
@@ -68,20 +57,25 @@ class Driver:
         self,
         on_error: Callable[[BaseException], None],
         clock: Clock | None = None,
-        note: Note = _no_note,
+        next_entry: Callable[[], str] = no_entries,
     ) -> None:
         self.clock = clock or Clock()
         self.hosts: dict[str, Host] = {}
-        self.cause = NO_CAUSE
-        """What is being carried out now, for whoever writes it down."""
+        self.trace: Trace | None = None
+        """Where everything is written down, if anybody wants that."""
+        self.entry = NO_ENTRY
+        """What is being handled now: the cause of all that is done about it."""
         self.overflowed = 0
         self._on_error = on_error
-        self._note = note
-        self._events: deque[tuple[int, str, Event, int]] = deque()
+        self._next_entry = next_entry
+        self._cause = NO_ENTRY
+        self._event: Event | None = None
+        self._events: deque[tuple[str, str, Event, int]] = deque()
         self._messages = 0
         self._bytes = 0
         self._timers: dict[tuple[str, str], int] = {}
-        self._due: list[tuple[int, int, str, str]] = []
+        self._due: list[tuple[int, int, str, str, str]] = []
+        """When, in which order, for which machine, which timer, and the entry that set it."""
         self._set = 0
         self._changed = threading.Condition()
         self._stopping = False
@@ -94,8 +88,8 @@ class Driver:
             self.post(name, event)
         self._thread.start()
 
-    def post(self, machine: str, event: Event, cause: int = NO_CAUSE, size: int = 0) -> None:
-        """Something has happened to a machine; from any thread."""
+    def post(self, machine: str, event: Event, cause: str = NO_ENTRY, size: int = 0) -> None:
+        """Something has happened to a machine, because of an entry; from any thread."""
         with self._changed:
             if isinstance(event, MessageReceived):
                 full = self._bytes > 0 and self._bytes + size > WAITING_BYTES
@@ -106,6 +100,14 @@ class Driver:
                 self._bytes += size
             self._events.append((cause, machine, event, size))
             self._changed.notify()
+
+    def about(self) -> dict[str, str]:
+        """What is being handled now, for whoever tells of it; nothing on any other thread."""
+        here = threading.current_thread() is self._thread
+        if not here or self._event is None or self.entry == NO_ENTRY:
+            return {}
+        caused = {"cause": self._cause} if self._cause != NO_ENTRY else {}
+        return {"id": self.entry, **caused, "on": brief(self._event)}
 
     def stop(self) -> None:
         """End; what has been posted and not handed over is dropped."""
@@ -122,15 +124,15 @@ class Driver:
         except BaseException as error:
             self._on_error(error)
 
-    def _next(self) -> tuple[int, str, Event] | None:
+    def _next(self) -> tuple[str, str, Event] | None:
         with self._changed:
             while not self._stopping:
                 now = self.clock.now()
                 if self._due and self._due[0][0] <= now:
-                    at, _, machine, name = heapq.heappop(self._due)
+                    at, _, machine, name, cause = heapq.heappop(self._due)
                     if self._timers.get((machine, name)) == at:
                         del self._timers[machine, name]
-                        return NO_CAUSE, machine, TimerFired(name)
+                        return cause, machine, TimerFired(name)
                 elif self._events:
                     cause, machine, event, size = self._events.popleft()
                     self._messages -= isinstance(event, MessageReceived)
@@ -141,19 +143,28 @@ class Driver:
                     self._changed.wait(min(wait, LONGEST_WAIT_S))
         return None
 
-    def _handle(self, cause: int, machine: str, event: Event) -> None:
+    def _handle(self, cause: str, machine: str, event: Event) -> None:
         host = self.hosts[machine]
         now = self.clock.now()
-        self.cause = self._note(cause, now, machine, event)
-        for effect in host.machine.handle(event, now):
+        self.entry = self._next_entry()
+        self._cause, self._event = cause, event
+        for effect in self._effects(host, machine, event, now):
             if type(effect) is SetTimer:
                 self._set_timer(machine, effect)
             else:
                 host.perform(effect)
+
+    def _effects(self, host: Host, machine: str, event: Event, now: int) -> Sequence[Effect]:
+        if self.trace is None:
+            return host.machine.handle(event, now)
+        self.trace.handled(now, machine, self.entry, self._cause, event)
+        effects = host.machine.handle(event, now)
+        self.trace.effects(now, machine, self.entry, effects)
+        return effects
 
     def _set_timer(self, machine: str, effect: SetTimer) -> None:
         if self._timers.get((machine, effect.name)) == effect.at:
             return
         self._timers[machine, effect.name] = effect.at
         self._set += 1
-        heapq.heappush(self._due, (effect.at, self._set, machine, effect.name))
+        heapq.heappush(self._due, (effect.at, self._set, machine, effect.name, self.entry))

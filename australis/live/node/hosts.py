@@ -11,6 +11,7 @@ import pyarrow as pa
 from australis.kernel.errors import Stopped
 from australis.kernel.machine import Effect, Message, Send
 from australis.live.datapath import SharedLog
+from australis.live.node.lane_work import LaneWork
 from australis.live.node.lanes import Lanes, Work
 from australis.protocols.dpc.effects import (
     Checkpoint,
@@ -122,16 +123,18 @@ class ReplicaHost(LogHost):
         say: Say,
         lanes: Lanes,
         install: Callable[[InstallSnapshot], None],
+        work: LaneWork,
     ) -> None:
         super().__init__(machine.config.name, say)
         self.machine = machine
         self.lanes = lanes
+        self.work = work
         self._performers |= {
             RunStable: self._run_stable,
             RunTentative: self._run_tentative,
-            Checkpoint: lambda e: lanes.checkpoint(e.output),
-            ForkLane: lambda e: lanes.fork(e.output, e.epoch),
-            DropLane: lambda e: lanes.drop(e.output, e.epoch),
+            Checkpoint: self._checkpoint,
+            ForkLane: self._fork,
+            DropLane: self._drop,
             ShipSnapshot: self._ship,
             InstallSnapshot: install,
         }
@@ -145,9 +148,23 @@ class ReplicaHost(LogHost):
             known = [b.entered_us for b in buckets if b is not None]
             if known:
                 self.entered(e.output, number, min(known))
+        self.work.asked(e)
         self.lanes.run_stable(e, self._work(e.output, e.after, e.upto))
 
+    def _checkpoint(self, e: Checkpoint) -> None:
+        self.work.asked(e)
+        self.lanes.checkpoint(e.output)
+
+    def _fork(self, e: ForkLane) -> None:
+        self.work.asked(e)
+        self.lanes.fork(e.output, e.epoch)
+
+    def _drop(self, e: DropLane) -> None:
+        self.work.asked(e)
+        self.lanes.drop(e.output, e.epoch)
+
     def _run_tentative(self, e: RunTentative) -> None:
+        self.work.asked(e)
         self.lanes.run_tentative(e, self._work(e.output, e.bucket - 1, e.bucket))
 
     def _work(self, output: str, after: int, upto: int) -> Work:

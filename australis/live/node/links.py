@@ -108,6 +108,7 @@ class Link:
     ) -> None:
         self.node = node
         self.sent = 0
+        self.sent_bytes = 0
         self.dropped = 0
         self.cut = False
         """A rehearsed failure: nothing gets through."""
@@ -131,6 +132,16 @@ class Link:
     def up(self) -> bool:
         """Whether the last call got through."""
         return self._trouble == ""
+
+    @property
+    def tried(self) -> bool:
+        """Whether there was a call at all; some nodes have nothing to say to each other."""
+        return self._trouble is not None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits to be sent."""
+        return self._bytes
 
     def send(self, message: bytes) -> None:
         """Let a message go; whether it arrives is up to the network."""
@@ -169,9 +180,11 @@ class Link:
         if self._client is None:
             self._client = self._connect()
         options = fl.FlightCallOptions(timeout=PATIENCE_S)
-        for _ in self._client.do_action(fl.Action(POST, pack(batch)), options):
+        body = pack(batch)
+        for _ in self._client.do_action(fl.Action(POST, body), options):
             pass
         self.sent += len(batch)
+        self.sent_bytes += len(body)
         if self._trouble != "":
             self._trouble = ""
             self._tell("link_up", kind=self.node, peer=self.node)

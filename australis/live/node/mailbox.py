@@ -32,6 +32,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.sent = 0
+        self.sent_bytes = 0
         self.dropped = 0
         self.cut = False
         self._waiting: deque[bytes] = deque()
@@ -42,6 +43,11 @@ class Mailbox:
         self._streams = 0
         """How many streams there are, with those that were given up but hang."""
         self._changed = threading.Condition()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits to be fetched."""
+        return self._bytes
 
     def send(self, message: bytes) -> None:
         """Let a message wait to be fetched."""
@@ -83,6 +89,7 @@ class Mailbox:
                         return
                     messages = self._take()
                 self.sent += len(messages)
+                self.sent_bytes += sum(map(len, messages))
                 yield pa.record_batch([pa.array(messages, pa.binary())], schema=MESSAGES)
         finally:
             with self._changed:

@@ -13,10 +13,10 @@ import random
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -33,12 +33,14 @@ from australis.live.certs import load as load_credentials
 from australis.live.datapath import SharedLog
 from australis.live.files import DirectoryLock, FileDisk, make_directory, replace_file
 from australis.live.flight_port import FACTORY
-from australis.live.node import wire
+from australis.live.node import status, wire
 from australis.live.node.driver import Clock, Driver, Host
-from australis.live.node.events import ERROR, INFO, WARNING, Events
+from australis.live.node.entries import Entries, entry_of
+from australis.live.node.events import ERROR, WARNING, Events
 from australis.live.node.feed import SourceFeed
 from australis.live.node.guests import Guests, is_guest
 from australis.live.node.hosts import ReplicaHost, SourceHost
+from australis.live.node.lane_work import LaneWork
 from australis.live.node.lanes import Lanes
 from australis.live.node.links import OPTIONS, Link, Mismatch, greeted, sentence_of
 from australis.live.node.mailbox import Mailbox
@@ -46,6 +48,8 @@ from australis.live.node.reference_lanes import ReferenceLanes
 from australis.live.node.roles import Roles
 from australis.live.node.server import NodeServer, fetch_snapshot
 from australis.live.node.spark_lanes import SparkLanes
+from australis.live.node.trace import Trace
+from australis.live.node.turns import Turns
 from australis.live.processes import identity, outlive
 from australis.live.state import StateDirectory
 from australis.protocols.dpc.effects import (
@@ -59,13 +63,17 @@ from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import Output
 from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
-from australis.protocols.dpc.states import TRANSITIONS, Phase, Turn
 from australis.protocols.dpc.topology import Topology, deploy
 from australis.reference import ReferenceEngine
 from australis.spark.analyse import stream_schemas
 from australis.spark.functions import function_digest
 from australis.spark.session import SparkSession, open_session, process_id
 from australis.streams.schema import Schema
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from australis.live.node.metrics import MetricsServer
 
 SNAPSHOT_PATIENCE_S = 60.0
 SLOWEST_S = 3600.0
@@ -76,7 +84,7 @@ def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
     """What the protocol is told of a cluster.
 
     What counts in buckets covers the same time however short they are: a micro-batch of Spark
-    takes a good part of a second, and one that catches up should do ten seconds at once.
+    may take a third of the accepted delay, and one that catches up should do ten seconds at once.
     """
     second = max(1, SECOND // diagram.bucket_us)
     batch = max(16, 10 * second)
@@ -86,7 +94,7 @@ def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
         hop_us=cluster.hop_us,
         heartbeat_us=cluster.heartbeat_us,
         long_failure_us=max(5_000_000, cluster.max_delay_us),
-        near_buckets=max(2, min(cluster.max_delay_us // (3 * diagram.bucket_us), second)),
+        near_buckets=max(2, cluster.max_delay_us // (3 * diagram.bucket_us)),
         batch_buckets=batch,
         input_window=4 * batch,
         send_window=max(16, 4 * second),
@@ -144,7 +152,8 @@ class Node:
         self._lock = DirectoryLock(self._directory / "node.lock")
         self._credentials: Credentials | None = None
         self._clock = Clock()
-        self._driver = Driver(self._failed, self._clock)
+        self._entries = Entries(name)
+        self._driver = Driver(self._failed, self._clock, self._entries.next)
         self._links: dict[str, Link] = {}
         self._mailboxes = {client: Mailbox() for client in cluster.clients}
         self._guests = Guests()
@@ -152,12 +161,15 @@ class Node:
         """Nodes whose messages are not heard, in a rehearsed failure."""
         self._hosts: dict[str, Host] = {}
         self._lanes: dict[str, Lanes] = {}
+        self._turns: dict[str, Turns] = {}
         self.sources: dict[str, SourceFeed] = {}
         self._disks: list[FileDisk] = []
         self._server: NodeServer | None = None
+        self._metrics: MetricsServer | None = None
         self._started_at = time.monotonic()
         self._starting = threading.Lock()
         self._spark: SparkSession | None = None
+        self._spark_pid: int | None = None
         self.schemas: dict[str, Schema] = {}
 
     # --- starting -----------------------------------------------------------------------
@@ -189,6 +201,9 @@ class Node:
             )
         self._claim_state()
         life = self._next_life()
+        self._entries.begin(life)
+        if self._place.trace:
+            self._driver.trace = Trace(self._directory, self.name)
         self.schemas = self._find_schemas()
         first: dict[str, Event] = {}
         for fragment in self.topology.fragments:
@@ -200,8 +215,10 @@ class Node:
         self._open_links()
         self._server = self._listen()
         self._server.start()
-        for name, lanes in self._lanes.items():
-            lanes.start(lambda event, name=name: self._driver.post(name, event))  # type: ignore[misc]
+        self._open_metrics()
+        for host in self._hosts.values():
+            if isinstance(host, ReplicaHost):
+                host.lanes.start(self._reporter(host))
         self._driver.start(self._hosts, first)
         for feed in self.sources.values():
             feed.start()
@@ -218,6 +235,9 @@ class Node:
         remedy = "remove the state of every node to begin anew, or name another 'state'"
         self._state.refuse_other(self._diagram, functions, remedy)
         self._state.claim(self._diagram, functions)
+
+    def _reporter(self, host: ReplicaHost) -> Callable[[Event], None]:
+        return lambda event: self._driver.post(host.name, event, host.work.done(event))
 
     def _tell_started(self, life: int) -> None:
         self.events.tell(
@@ -254,9 +274,14 @@ class Node:
         self._lanes[name] = lanes
         machine = ReplicaMachine(config, self._options, random.Random(f"{name} {life}"))
         for output in machine.outputs.values():
-            output.turns = _Turns(self, name, output.stream)
+            turns = Turns(self.events.tell, self._driver.about, name, output.stream)
+            output.turns = self._turns[output.stream] = turns
         self._hosts[name] = ReplicaHost(
-            machine, self._sayer(name), lanes, lambda e: self._install(name, e)
+            machine,
+            self._sayer(name),
+            lanes,
+            lambda e: self._install(name, e),
+            LaneWork(plans, lambda: self._driver.entry),
         )
         restored = tuple(lanes.restore(output, self.base_bucket) for output in plans)
         first[name] = Started(life, restored)
@@ -293,7 +318,8 @@ class Node:
                     log=self._state.spark_log,
                     preload=FACTORY.partition(":")[0],
                 )
-                self._state.spark_pid.write_text(identity(process_id(self._spark)))
+                self._spark_pid = process_id(self._spark)
+                self._state.spark_pid.write_text(identity(self._spark_pid))
             return self._spark
 
     def _open_source(self, stream: str, life: int, first: dict[str, Event]) -> None:
@@ -349,14 +375,31 @@ class Node:
                 place=self._cluster.place_of("nodes", self.name),
             ) from None
 
+    def _open_metrics(self) -> None:
+        """Serve metrics if that is wanted; a node without them does not even load the library."""
+        if self._place.metrics is None:
+            return
+        from australis.live.node.metrics import NO_PROCESS, MetricsServer, metrics
+
+        def ask() -> Iterator[Metric]:
+            return metrics(self.status(), self._clock.now(), self._diagram.buckets)
+
+        try:
+            self._metrics = MetricsServer(
+                self._place.metrics, ask, lambda: self._spark_pid or NO_PROCESS
+            )
+        except UserError as error:
+            place = self._cluster.place_of("nodes", self.name)
+            raise UserError(error.sentence, name=self.name, place=place) from None
+
     # --- messages -----------------------------------------------------------------------
 
     def _sayer(self, machine: str) -> Callable[[str, Message], None]:
         def say(to: str, message: Message) -> None:
             if to in self._hosts:
-                self._driver.post(to, MessageReceived(machine, message), self._driver.cause)
+                self._driver.post(to, MessageReceived(machine, message), self._driver.entry)
                 return
-            data = wire.encode(self.cluster, machine, to, message, str(self._driver.cause))
+            data = wire.encode(self.cluster, machine, to, message, self._driver.entry)
             if to in self._mailboxes:
                 self._mailboxes[to].send(data)
             elif is_guest(to):
@@ -389,7 +432,7 @@ class Node:
         if (at or envelope.sender) in self._deaf:
             return
         received = MessageReceived(envelope.sender, envelope.message)
-        self._driver.post(envelope.to, received, size=len(body))
+        self._driver.post(envelope.to, received, entry_of(at, envelope.cause), len(body))
 
     def inbox(self, node: str | None, client: str) -> Iterable[Any]:
         """The stream of messages for a client."""
@@ -416,19 +459,20 @@ class Node:
 
     def _install(self, machine: str, effect: InstallSnapshot) -> None:
         """Fetch a replica's checkpoint on a thread of its own, then go on from it."""
+        entry, about = self._driver.entry, self._driver.about()
 
         def fetch() -> None:
-            told = {"stream": effect.stream, "peer": effect.state}
+            told = {**about, "stream": effect.stream, "peer": effect.state}
             try:
                 with self._connect(self._places[effect.state]) as client:
                     upto, files = fetch_snapshot(
                         client, effect.state, effect.stream, SNAPSHOT_PATIENCE_S
                     )
                 begins = self._lanes[machine].install(effect.stream, upto, files)
-                self._driver.post(machine, SnapshotInstalled(effect.stream, upto, begins))
+                self._driver.post(machine, SnapshotInstalled(effect.stream, upto, begins), entry)
                 self.events.tell("snapshot_installed", upto=upto, begins=begins, **told)
             except (fl.FlightError, pa.ArrowException, wire.WireError, Mismatch) as error:
-                self._driver.post(machine, SnapshotFailed(effect.stream))  # it asks again
+                self._driver.post(machine, SnapshotFailed(effect.stream), entry)  # it asks again
                 why = sentence_of(error)
                 self.events.tell("snapshot_failed", level=WARNING, why=why, **told)
             except BaseException as error:
@@ -456,21 +500,14 @@ class Node:
 
     def status(self) -> dict[str, Any]:
         """How the node is doing."""
-        outputs = {}
-        for name, host in self._hosts.items():
-            if isinstance(host, ReplicaHost):
-                for stream, output in list(host.machine.outputs.items()):
-                    outputs[stream] = {
-                        "replica": name,
-                        "state": output.state.name,
-                        "phase": output.phase.name,
-                        "upto": output.upto,
-                        "begins": output.begins,
-                        "end": output.end,
-                        "checkpointed": output.checkpointed,
-                        "tentative_upto": output.tentative_upto if output.forked else None,
-                        "reads": {i.stream: i.choice.curr for i in output.inputs},
-                    }
+        outputs = {
+            stream: status.of_output(
+                host, stream, self._turns[stream], self._directory / name / "logs" / stream
+            )
+            for name, host in self._hosts.items()
+            if isinstance(host, ReplicaHost)
+            for stream in host.machine.outputs
+        }
         return {
             "cluster": self.cluster,
             "node": self.name,
@@ -478,26 +515,21 @@ class Node:
             "up_s": round(time.monotonic() - self._started_at, 1),
             "outputs": outputs,
             "sources": {
-                s: {"begins": f.log.truncated_to, "end": f.closed, "rows": f.proxy.stats.rows}
-                for s, f in self.sources.items()
+                s: status.of_source(feed, self._directory / "sources" / s / "log")
+                for s, feed in self.sources.items()
             },
             "links": {
-                n: {
-                    "sent": link.sent,
-                    "dropped": link.dropped,
-                    "cut": link.cut,
-                    "slow_s": link.slow_s,
-                    "deaf": n in self._deaf,
-                }
-                for n, link in self._links.items()
+                n: status.of_link(link, deaf=n in self._deaf) for n, link in self._links.items()
             },
             "clients": {
-                c: {"sent": m.sent, "dropped": m.dropped, "cut": m.cut, "deaf": c in self._deaf}
-                for c, m in self._mailboxes.items()
+                c: status.of_client(mailbox, deaf=c in self._deaf)
+                for c, mailbox in self._mailboxes.items()
             },
             "guests": len(self._guests),
             "refused": dict(self._server.refused) if self._server is not None else {},
             "overflowed": self._driver.overflowed,
+            "handled": self._entries.count,
+            "events_lost": self.events.lost,
         }
 
     def fault(self, what: dict[str, Any]) -> str:
@@ -533,9 +565,8 @@ class Node:
 
     def _failed(self, error: BaseException) -> None:
         trace = "".join(traceback.format_exception(error))
-        self.events.tell(
-            "error", level=ERROR, cause=self._driver.cause, why=str(error), trace=trace
-        )
+        about = self._driver.about()
+        self.events.tell("error", level=ERROR, **about, why=str(error), trace=trace)
         self.errors.append(error)
         self._on_error(error)
 
@@ -553,6 +584,8 @@ class Node:
         for mailbox in self._mailboxes.values():
             mailbox.close()
         self._guests.close()
+        if self._metrics is not None:
+            self._metrics.stop()
         if self._server is not None:
             self._server.stop()
         for link in self._links.values():
@@ -565,30 +598,11 @@ class Node:
             self._state.spark_pid.unlink(missing_ok=True)
         for disk in self._disks:
             disk.close()
+        if self._driver.trace is not None:
+            self._driver.trace.close()
         self.events.tell("stopped")
         self.events.close()
         self._lock.release()
-
-
-class _Turns(list[tuple[Phase, Turn]]):
-    """Tells the turns of an output instead of keeping them."""
-
-    def __init__(self, node: Node, replica: str, stream: str) -> None:
-        self._node, self._replica, self._stream = node, replica, stream
-
-    def append(self, turn: tuple[Phase, Turn]) -> None:
-        was, now = turn[0], TRANSITIONS[turn]
-        self._node.events.tell(
-            "phase",
-            level=INFO if now is Phase.STABLE else WARNING,
-            kind=self._stream,
-            cause=self._node._driver.cause,
-            replica=self._replica,
-            output=self._stream,
-            was=was.value,
-            now=now.value,
-            why=turn[1].value,
-        )
 
 
 def _seconds(value: Any) -> float:

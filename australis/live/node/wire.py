@@ -71,7 +71,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """The machine that says it; the node it runs on is known from the connection."""
     to: str
     cause: str
-    """The entry in the sender's trace that led to it."""
+    """What the sender's node was handling when it said it (see `entries`)."""
     message: Spoken
 
 

@@ -59,6 +59,9 @@ def write_cluster(
     tls: bool = False,
     replicas: str = "reference",
     bucket: str = "100 ms",
+    clients: str = "",
+    metrics: bool = False,
+    trace: bool = False,
 ) -> Path:
     """The files of a cluster: two replicas, and a node of its own for each source."""
     (directory / "diagram.yaml").write_text(DIAGRAM.replace("bucket: 100 ms", f"bucket: {bucket}"))
@@ -66,16 +69,18 @@ def write_cluster(
     if tls:
         issue(directory / "certs", dict.fromkeys((*names, "reader"), ()))
         extra += TLS
+    ports = free_ports(2 * len(names))
     nodes = "\n".join(
-        f'  {name}: {{address: "127.0.0.1:{port}", engine: {ENGINES.get(name, replicas)}}}'
-        for name, port in zip(names, free_ports(4), strict=True)
+        f'  {name}: {{address: "127.0.0.1:{port}", engine: {ENGINES.get(name, replicas)}'
+        f"{f', metrics: {ports.pop()}' if metrics else ''}{', trace: true' if trace else ''}}}"
+        for name, port in zip(names, ports[: len(names)], strict=True)
     )
     path = directory / "cluster.yaml"
     path.write_text(
         f"cluster: small\ndiagram: diagram.yaml\nstate: state\nmax_delay: {max_delay}\n"
         f"heartbeat: 50 ms\nhop: 50 ms\nepoch: {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n"
         f"nodes:\n{nodes}\nreplicas: {{counts: [a, b]}}\nsources: {{s1: e1, s2: e2}}\n"
-        f"clients:\n  reader: {{stream: counts}}\nfaults: allowed\n{extra}"
+        f"clients:\n  reader: {{stream: counts}}\n{clients}faults: allowed\n{extra}"
     )
     return path
 

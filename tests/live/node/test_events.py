@@ -13,8 +13,11 @@ from live.node.small_cluster import SmallCluster
 
 from australis.kernel.errors import Stopped, UserError
 from australis.live.node import events
-from australis.live.node.events import BEFORE, FILE, FIRST, QUIET_S, WARNING, Events
+from australis.live.node.events import FILE, FIRST, QUIET_S, WARNING, Events
+from australis.live.node.json_lines import LONGEST
 from australis.live.node.process import Node
+
+BEFORE = "events.1.jsonl"
 
 
 class Clock:
@@ -42,7 +45,7 @@ def lines(directory: Path, file: str = FILE) -> list[dict[str, Any]]:
 
 
 def test_what_a_line_says(log: Events, tmp_path: Path) -> None:
-    log.tell("refused", level=WARNING, cause=17, why='no "such"\nthing', peer="e1", size=3)
+    log.tell("refused", level=WARNING, id="a.1.17", why='no "such"\nthing', peer="e1", size=3)
     log.tell("started")
     assert lines(tmp_path) == [
         {
@@ -50,7 +53,7 @@ def test_what_a_line_says(log: Events, tmp_path: Path) -> None:
             "level": "warning",
             "node": "a",
             "event": "refused",
-            "cause": 17,
+            "id": "a.1.17",
             "why": 'no "such"\nthing',
             "peer": "e1",
             "size": 3,
@@ -93,7 +96,7 @@ def test_there_are_only_so_many_kinds(log: Events) -> None:
 def test_files_stay_small(
     log: Events, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "LARGEST", 10_000)
+    monkeypatch.setattr(log._file, "largest", 10_000)
     for i in range(500):
         clock.now += QUIET_S + 1
         log.tell("error", why="x" * 100, i=i)
@@ -110,7 +113,7 @@ def test_files_stay_small(
 def test_no_text_is_long(log: Events, tmp_path: Path) -> None:
     log.tell("error", trace="a" * 10**6 + "the end", odd="\udcff", path=tmp_path)
     (line,) = lines(tmp_path)
-    assert len(line["trace"]) < events.LONGEST + 10
+    assert len(line["trace"]) < LONGEST + 10
     assert line["trace"].endswith("the end")
     assert line["path"] == str(tmp_path)
 

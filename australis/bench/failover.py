@@ -1,0 +1,253 @@
+"""`australis bench failover`: how long a client hears nothing when a replica fails.
+
+A windowed count by key, at the same rate on each side. Ours: two replicas on Spark; the one that
+the client reads from is killed with kill -9 and started again, then stopped with SIGSTOP for some
+seconds, again and again. Once more with a client that follows both replicas at once (`hedge=2`).
+Beside it bare Structured Streaming with a checkpoint: its driver is killed and started again at
+once. (A driver that only stands still nobody notices: its silence lasts as long as that.)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from australis.bench import clusters
+from australis.kernel.errors import Stopped
+from australis.live.trial import Trial, longest_gap, news
+
+RATE = 1_000
+WINDOW_MS = 500
+COUNTS = f"""\
+  counts:
+    aggregate: s1
+    window: {WINDOW_MS} ms
+    by: [protocol]
+    compute: {{n: count(*)}}
+"""
+WATCH_S = 6.0
+"""So long after a failure the silence may come."""
+REPLICAS = ("a", "b")
+LIMIT_S = 240.0
+
+Say = Callable[[str], None]
+
+
+def measure(
+    rounds: int, scratch: Path | None = None, say: Say = print, *, baseline: bool = True
+) -> dict[str, Any]:
+    """All sides; the result as `--json` prints it."""
+    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
+    try:
+        ours = _ours(root / "one", rounds, 1, say)
+        hedged = _ours(root / "two", rounds, 2, say)
+        bare = _bare(root / "bare", rounds, say) if baseline else []
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return _result(ours, hedged, bare, rounds)
+
+
+# --- ours --------------------------------------------------------------------------
+
+
+def _ours(directory: Path, rounds: int, hedge: int, say: Say) -> dict[str, Any]:
+    path = clusters.write(
+        directory,
+        operators=COUNTS,
+        nodes={"a": "spark", "b": "spark", "e": "reference"},
+        replicas={"counts": REPLICAS},
+        sources={"s1": "e"},
+        stream="counts",
+        rate=RATE,
+        bucket=f"{WINDOW_MS} ms",
+        max_delay="4 s",
+        heartbeat="50 ms",
+    )
+    side = "Australis, following two replicas" if hedge > 1 else "Australis"
+    say(f"{side}: two replicas start")
+    found: dict[str, list[float]] = {"steady": [], "kill": [], "pause": []}
+    with Trial(path, "counts", hedge=hedge) as trial:
+        trial.wait_until_stable()
+        trial.wait(20)
+        began = time.monotonic()
+        for number in range(1, rounds + 1):
+            found["steady"].append(_silence(trial, lambda: None))
+            for what, disturb, mend in (
+                ("kill", trial.kill, trial.start),
+                ("pause", trial.pause, trial.resume),
+            ):
+                node = trial.followed()
+                found[what].append(_silence(trial, partial(disturb, node)))
+                mend(node)
+                trial.until(lambda: _all_stable(trial), f"{node} did not recover", LIMIT_S)
+                trial.wait(5)
+            say(
+                f"{side}, round {number}: steady {found['steady'][-1]:.2f} s,"
+                f" kill -9 {found['kill'][-1]:.2f} s, SIGSTOP {found['pause'][-1]:.2f} s"
+            )
+        verdict, tentative = trial.verdict(), len(trial.tentative(began))
+    return found | {
+        "tentative": tentative,
+        "lost": verdict.lost,
+        "duplicated": verdict.duplicated,
+        "tuples": verdict.got,
+        "equal": verdict.equal,
+    }
+
+
+def _all_stable(trial: Trial) -> bool:
+    return set(trial.states().values()) == {"STABLE"}
+
+
+def _silence(trial: Trial, disturb: Callable[[], None]) -> float:
+    """The longest silence that begins around a disturbance."""
+    began = news(trial.heard)[-1]
+    disturb()
+    trial.wait(WATCH_S)
+    return trial.silence(began, time.monotonic() - WINDOW_MS / 1000)
+
+
+# --- bare Spark -----------------------------------------------------------------------
+
+
+class BareJob:
+    """The bare job, and when its lines came."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.moments: list[float] = []
+        self._command = [
+            sys.executable, "-m", "australis.bench.bare_job", str(directory), str(RATE),
+            f"{WINDOW_MS} milliseconds", str(int(time.time() * 1e6)),
+        ]  # fmt: skip
+        self._said = directory / "said.txt"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        with self._said.open("ab") as said:
+            self._process = subprocess.Popen(
+                self._command, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+            )
+        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        for _ in process.stdout:
+            self.moments.append(time.monotonic())
+
+    def kill(self) -> None:
+        """kill -9 the driver and all it has started."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def wait(self, lines: int) -> None:
+        """Until so many more lines have come."""
+        goal, deadline = len(self.moments) + lines, time.monotonic() + LIMIT_S
+        while len(self.moments) < goal:
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                last = self._said.read_text().strip().splitlines()[-1:]
+                raise Stopped(f"bare Spark gave no results: {''.join(last)}")
+            time.sleep(0.05)
+
+
+def _bare(directory: Path, rounds: int, say: Say) -> list[float]:
+    say("bare Spark: its driver starts")
+    silences: list[float] = []
+    job = BareJob(directory)
+    try:
+        for number in range(1, rounds + 1):
+            job.wait(30)
+            since = job.moments[-1]
+            job.kill()
+            job.start()
+            job.wait(5)
+            silences.append(longest_gap(job.moments, since, job.moments[-1]))
+            say(f"bare Spark, round {number}: kill -9 {silences[-1]:.1f} s")
+    finally:
+        job.kill()
+    return silences
+
+
+# --- the result ------------------------------------------------------------------------
+
+
+def _result(
+    ours: dict[str, Any], hedged: dict[str, Any], bare: list[float], rounds: int
+) -> dict[str, Any]:
+    middle = {what: statistics.median(ours[what]) for what in ("steady", "kill", "pause")}
+    twice = {what: statistics.median(hedged[what]) for what in ("steady", "kill", "pause")}
+    targets: list[dict[str, Any]] = [
+        {"name": "silence after kill -9, s", "value": middle["kill"], "max": 1.0},
+        {"name": "silence after SIGSTOP, s", "value": middle["pause"], "max": 1.0},
+        {
+            "name": "following two: longest silence over steady state",
+            "value": max(twice["kill"], twice["pause"]) / max(hedged["steady"]),
+            "max": 1.1,
+        },
+        {"name": "tentative", "value": ours["tentative"] + hedged["tentative"], "max": 0},
+        {"name": "lost or duplicated", "value": _wrong(ours) + _wrong(hedged), "max": 0},
+    ]
+    if bare:
+        ratio = statistics.median(bare) / middle["kill"]
+        targets.append({"name": "times shorter than bare Spark", "value": ratio, "min": 20})
+    for target in targets:
+        low, high = target.get("min", float("-inf")), target.get("max", float("inf"))
+        target["ok"] = bool(low <= target["value"] <= high)
+    return {
+        "bench": "failover",
+        "rounds": rounds,
+        "rate": RATE,
+        "window_ms": WINDOW_MS,
+        "ours": ours,
+        "hedged": hedged,
+        "baseline": {"kill": bare},
+        "targets": targets,
+    }
+
+
+def _wrong(side: dict[str, Any]) -> int:
+    return int(side["lost"] + side["duplicated"] + (not side["equal"]))
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for people."""
+    lines = [
+        f"windowed count ({result['window_ms']} ms) by key at {result['rate']:,} tuples/s:"
+        f" longest silence at the client in seconds, median of {result['rounds']} (worst)",
+        f"  {'':34}{'steady':>22}{'kill -9':>22}{'SIGSTOP':>22}",
+    ]
+    sides = (("Australis", result["ours"]), ("Australis, following two", result["hedged"]))
+    for name, side in sides:
+        cells = "".join(f"{_cell(side[what]):>22}" for what in ("steady", "kill", "pause"))
+        lines.append(f"  {name:34}{cells}")
+    if result["baseline"]["kill"]:
+        cell = _cell(result["baseline"]["kill"])
+        lines.append(f"  {'bare Spark, restarted at once':34}{'':>22}{cell:>22}{'as long':>22}")
+    lines += target_lines(result["targets"])
+    return "\n".join(lines)
+
+
+def _cell(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ({max(values):.2f})"
+
+
+def target_lines(targets: list[dict[str, Any]]) -> list[str]:
+    """What was asked for, and whether it was reached."""
+    lines = []
+    for t in targets:
+        bound = f"at least {t['min']:g}" if "min" in t else f"at most {t['max']:g}"
+        said = "reached" if t["ok"] else "MISSED"
+        lines.append(f"  {t['name']}: {t['value']:.2f} ({bound}): {said}")
+    return lines

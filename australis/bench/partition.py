@@ -1,0 +1,194 @@
+"""`australis bench partition`: one of two inputs is disconnected for a while.
+
+A chain of two nodes on Spark: the first merges two sources, the second counts by key in windows.
+The network between the first node and one source is cut for some seconds, then it heals. What
+the client hears meanwhile is judged against the accepted delay X, and in the end against a
+computation of it all at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from australis.bench import clusters
+from australis.bench.failover import target_lines
+from australis.live.client import Kind
+from australis.live.trial import Heard, Trial
+
+RATE = 500
+BUCKET_S = 0.5
+ACCEPTED_S = 3.0
+CHAIN = """\
+  merged: {union: [s1, s2]}
+  counts:
+    aggregate: merged
+    window: 500 ms
+    by: [protocol]
+    compute: {n: count(*)}
+"""
+SETTLED_S = 8.0
+LIMIT_S = 240.0
+
+Say = Callable[[str], None]
+
+
+def measure(
+    failures: tuple[float, ...], scratch: Path | None = None, say: Say = print
+) -> dict[str, Any]:
+    """One run with all failures, one after the other."""
+    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
+    try:
+        path = clusters.write(
+            root,
+            operators=CHAIN,
+            nodes={"first": "spark", "second": "spark", "e1": "reference", "e2": "reference"},
+            replicas={"merging": ["first"], "counting": ["second"]},
+            sources={"s1": "e1", "s2": "e2"},
+            stream="counts",
+            rate=RATE,
+            bucket=f"{BUCKET_S * 1000:.0f} ms",
+            max_delay=f"{ACCEPTED_S:.0f} s",
+            fragments="{merging: [merged], counting: [counts]}",
+        )
+        say("two nodes start")
+        with Trial(path, "counts") as trial:
+            trial.wait_until_stable()
+            trial.wait(20)
+            began = time.monotonic()
+            rows = [_one(trial, seconds, say) for seconds in failures]
+            undisturbed = _between(trial, began, rows)
+            verdict = trial.verdict()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    wrong = verdict.lost + verdict.duplicated + (not verdict.equal)
+    return _result(rows, undisturbed, wrong, verdict.got)
+
+
+def _one(trial: Trial, seconds: float, say: Say) -> dict[str, Any]:
+    """One failure of so many seconds."""
+    usual = _usual_delay(trial)
+    cut_at = time.monotonic()
+    trial.cut(["first"], "e2")
+    trial.wait(seconds)
+    trial.heal(["first"], "e2")
+    healed_at = time.monotonic()
+    current = partial(_current_again, trial, healed_at, usual)
+    trial.until(lambda: current() is not None, "it did not catch up", LIMIT_S)
+    trial.until(lambda: not trial.uncorrected, "not everything was corrected", LIMIT_S)
+    caught_up = current()
+    assert caught_up is not None
+    told = trial.tentative(cut_at)
+    first = min((h.at for h in told), default=None)
+    row = {
+        "failure_s": seconds,
+        "first_tentative_s": None if first is None else first - cut_at,
+        "tentative": sum(h.change.rows for h in told),
+        "worst_delay_s": _worst_delay(trial, cut_at) - usual,
+        "catch_up_s": caught_up - healed_at,
+        "ended": caught_up,
+    }
+    say(
+        f"cut for {seconds:g} s: {row['tentative']} tentative tuples,"
+        f" caught up after {row['catch_up_s']:.1f} s"
+    )
+    trial.wait(SETTLED_S)
+    return row
+
+
+def _current_again(trial: Trial, since: float, usual: float) -> float | None:
+    """When a stable bucket first came hardly later than usual."""
+    for h in trial.heard[bisect_left(trial.heard, since, key=lambda one: one.at) :]:
+        late = h.at - trial.diagram.buckets.end(h.change.bucket) / 1e6 - usual
+        if h.change.kind is Kind.STABLE and late <= 2 * BUCKET_S:
+            return h.at
+    return None
+
+
+def _delays(heard: list[Heard], trial: Trial) -> list[float]:
+    """For each bucket, how long after its end it was first heard of; the clocks' offset included."""
+    newest, found = -1, []
+    for h in heard:
+        if h.change.kind in (Kind.STABLE, Kind.TENTATIVE) and h.change.bucket > newest:
+            newest = h.change.bucket
+            found.append(h.at - trial.diagram.buckets.end(newest) / 1e6)
+    return found
+
+
+def _usual_delay(trial: Trial) -> float:
+    return statistics.median(_delays(trial.heard[-20:], trial))
+
+
+def _worst_delay(trial: Trial, since: float) -> float:
+    return max(_delays([h for h in trial.heard if h.at >= since], trial))
+
+
+def _between(trial: Trial, began: float, rows: list[dict[str, Any]]) -> int:
+    """Tentative buckets where there was no failure."""
+    ends = [row["ended"] for row in rows]
+    starts = [
+        end - row["failure_s"] - row["catch_up_s"] - 5 for end, row in zip(ends, rows, strict=True)
+    ]
+    return sum(
+        1
+        for h in trial.tentative(began)
+        if not any(a <= h.at <= b for a, b in zip(starts, ends, strict=True))
+    )
+
+
+def _result(
+    rows: list[dict[str, Any]], undisturbed: int, wrong: int, tuples: int
+) -> dict[str, Any]:
+    bound = ACCEPTED_S + BUCKET_S
+    targets: list[dict[str, Any]] = []
+    for row in rows:
+        name, first = f"{row['failure_s']:g} s", row["first_tentative_s"]
+        if row["failure_s"] < ACCEPTED_S:
+            targets.append({"name": f"{name}: tentative", "value": row["tentative"], "max": 0})
+            continue
+        targets += [
+            {"name": f"{name}: first tentative tuple, s", "value": first or 0.0, "max": bound},
+            {
+                "name": f"{name}: time to catch up, s",
+                "value": row["catch_up_s"],
+                "max": row["failure_s"] / 5,
+            },
+        ]
+    targets.append({"name": "lost, duplicated or different", "value": wrong, "max": 0})
+    for target in targets:
+        target["ok"] = bool(target["value"] <= target["max"])
+    return {
+        "bench": "partition",
+        "accepted_s": ACCEPTED_S,
+        "bucket_s": BUCKET_S,
+        "rate": RATE,
+        "tuples": tuples,
+        "undisturbed_tentative": undisturbed,
+        "failures": rows,
+        "targets": targets,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for people."""
+    lines = [
+        f"one of two inputs cut off, chain of two nodes, X = {result['accepted_s']:g} s,"
+        f" buckets of {result['bucket_s']:g} s, {result['rate']:,} tuples/s each",
+        f"  {'failure':>8}{'first tentative':>17}{'tentative':>11}{'worst delay':>13}"
+        f"{'to catch up':>13}",
+    ]
+    for row in result["failures"]:
+        first = row["first_tentative_s"]
+        told = "none" if first is None else f"{first:.1f} s"
+        lines.append(
+            f"  {row['failure_s']:>6g} s{told:>17}{row['tentative']:>11}"
+            f"{row['worst_delay_s']:>11.1f} s{row['catch_up_s']:>11.1f} s"
+        )
+    return "\n".join([*lines, *target_lines(result["targets"])])

@@ -25,6 +25,7 @@ from australis.live.load import load
 if TYPE_CHECKING:
     from australis.live.client import Connection
     from australis.live.run import Running
+    from australis.spark.session import SparkSession
 
 __all__ = [
     "AustralisError",
@@ -36,6 +37,7 @@ __all__ = [
     "connect",
     "diagram",
     "load",
+    "register",
     "run",
     "start",
 ]
@@ -66,3 +68,18 @@ def connect(cluster: Path | str, *, identity: str | None = None) -> Connection:
     from australis.live import client
 
     return client.connect(cluster, identity=identity)
+
+
+def register(spark: SparkSession, name: str = "australis") -> None:
+    """Make `spark.readStream.format("australis")` known to a session.
+
+    Options: `cluster` (its file) and `stream`; `client` (of that file: its log is kept until
+    Spark has committed it; else a guest), `startingBucket` ('earliest', which is where a client
+    begins, 'latest', where a guest does, or a bucket), `maxBytesPerTrigger`, `identity`.
+    Spark lets queries that run side by side share one registration, and may stumble over that:
+    register another name for each.
+    """
+    from australis.live.spark_feed import FACTORY
+    from australis.spark.reader import register_reader
+
+    register_reader(spark, name, FACTORY)

@@ -20,7 +20,8 @@ MAY_IMPORT = {name: set(LAYERS[: i + 1]) for i, name in enumerate(LAYERS)} | {
     "sim": _BELOW_SIM | {"sim"},
     "experiments": _BELOW_SIM | {"sim", "experiments"},
     "bench": set(LAYERS[:-1]) | {"sim"},
-    "cli": {*LAYERS, "sim", "experiments"},
+    "scenarios": set(LAYERS[:-2]) | {"sim", "scenarios"},
+    "cli": {*LAYERS, "sim", "experiments", "scenarios"},
 }
 PURE = ("kernel", "streams", "diagram", "catalog", "reference", "protocols")
 ALLOWED = {"random.Random"}

@@ -18,6 +18,7 @@ from australis.cli.diagrams import check, convert, draw
 from australis.cli.experiment import experiment
 from australis.cli.fault import fault
 from australis.cli.run import run
+from australis.cli.scenario import scenario
 from australis.cli.sim import sim
 from australis.cli.status import status
 from australis.cli.tail import tail
@@ -36,7 +37,7 @@ def cli() -> None:
 
 for command in (
     *(check, draw, convert, run, up, down, status, tail, fault, node, certs),
-    *(sim, bench, experiment),
+    *(sim, scenario, bench, experiment),
 ):
     cli.add_command(command)
 

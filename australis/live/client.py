@@ -6,7 +6,8 @@
 
 A subscription follows all replicas of its stream at once and hands over one sequence:
 stable tuples in order, each once; tentative ones while an input is missing; what takes
-them back; and the corrections. A replica that dies goes unnoticed.
+them back; and the corrections. A replica that dies goes unnoticed. `Connection.view` keeps
+a table of what counts now (`live.view`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -37,7 +38,7 @@ from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.kernel.errors import Place, Stopped, UserError
 from australis.kernel.ids import MAX_BUCKET
-from australis.kernel.machine import Message, MessageReceived
+from australis.kernel.machine import Message, MessageReceived, Send
 from australis.live.certs import Credentials
 from australis.live.epoch import read_epoch
 from australis.live.load import load as load_diagram
@@ -51,6 +52,7 @@ from australis.live.node.roles import Roles
 from australis.live.node.server import ask
 from australis.live.operate import Operator, find_credentials
 from australis.protocols.dpc.effects import LaneRestored, Started
+from australis.protocols.dpc.messages import Heartbeat
 from australis.protocols.dpc.proxies import (
     ClientMachine,
     Insertions,
@@ -63,8 +65,13 @@ from australis.protocols.dpc.subscribers import GUEST
 from australis.protocols.dpc.topology import deploy
 from australis.streams.schema import Schema, parse_schema
 
+if TYPE_CHECKING:
+    from australis.live.view import View
+
 WAITING_CHANGES = 10_000
-"""An application that does not read holds its subscription up once so many changes wait."""
+"""An application that does not read holds its subscription up once so many changes wait,"""
+WAITING_BYTES = 64 << 20
+"""or so many bytes."""
 AGAIN_S = 0.1
 REFUSALS = 3
 """So often in a row every node refuses before a subscription gives up."""
@@ -72,6 +79,8 @@ OLDEST = -1
 """Where a guest begins that wants all that is kept."""
 PATIENCE_S = 60.0
 """How long a new subscription waits for the first node that answers."""
+LAST_TUPLES = 100_000
+"""So many tuples a view keeps if it is not told otherwise."""
 
 
 class Kind(Enum):
@@ -103,6 +112,11 @@ class Change:
         """How many tuples it brings."""
         return 0 if self.batch is None else self.batch.num_rows
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory they need, about."""
+        return 0 if self.batch is None else int(self.batch.nbytes)
+
 
 class Connection:
     """A cluster as its clients see it."""
@@ -125,6 +139,8 @@ class Connection:
         after: int | None = None,
         guest: bool = False,
         hedge: int = 1,
+        stable_only: bool = False,
+        hold: bool = False,
     ) -> Subscription:
         """Follow a stream as one of the clients of the cluster file, behind a bucket.
 
@@ -133,13 +149,20 @@ class Connection:
 
         A `guest` needs no place in the file and may read any stream that is logged. It begins
         with what is new, and no log is kept for it: what it has not read in time is gone.
+
+        With `stable_only` nothing is told that may change later: only STABLE, and SKIPPED where
+        something is missing.
+
+        The log of a client is kept until it has received it; with `hold`, until it says that it
+        is done with it (`Subscription.acknowledge`), so that it can be asked for again.
         """
         if after is not None and not OLDEST <= after <= MAX_BUCKET:
             raise UserError(f"is not a bucket (from {OLDEST} to {MAX_BUCKET})", name=str(after))
         if hedge not in (1, 2):
             raise UserError("is not a number of replicas to follow (1 or 2)", name=str(hedge))
+        how = _How(hedge > 1, stable_only, hold)
         if guest:
-            return self._as_guest(stream, after, hedge)
+            return self._as_guest(stream, after, how)
         named = [c for c in self.cluster.clients.values() if c.stream == stream]
         if client is not None:
             named = [c for c in named if c.name == client]
@@ -151,28 +174,68 @@ class Connection:
                 place=self.cluster.place_of("clients"),
             )
         name = named[0].name
-        return self._subscribed(stream, name, after, self._identity or name, hedge)
+        return self._subscribed(stream, name, after, self._identity or name, how)
 
-    def _as_guest(self, stream: str, after: int | None, hedge: int) -> Subscription:
-        producers = producers_of(self.cluster, self.diagram, stream)
+    def _as_guest(self, stream: str, after: int | None, how: _How) -> Subscription:
+        producers_of(self.cluster, self.diagram, stream)
         name = f"{GUEST}{secrets.token_hex(8)}"
         if after is None or after == OLDEST:
-            begins, end = self._kept(stream, producers)
+            begins, end = self.kept(stream)
             after = end if after is None else begins
-        return self._subscribed(stream, name, after, self._identity, hedge)
+        return self._subscribed(stream, name, after, self._identity, how)
 
     def _subscribed(
-        self, stream: str, name: str, after: int | None, identity: str | None, hedge: int
+        self, stream: str, name: str, after: int | None, identity: str | None, how: _How
     ) -> Subscription:
         credentials = find_credentials(self.cluster, self._base, identity)
-        made = Subscription(self, stream, name, after, credentials, hedge)
+        made = Subscription(self, stream, name, after, credentials, how)
         self._open.append(made)
         return made
 
-    def _kept(self, stream: str, producers: tuple[str, ...]) -> tuple[int, int]:
+    def view(
+        self,
+        stream: str,
+        client: str | None = None,
+        *,
+        stable_only: bool = False,
+        last: int | str = LAST_TUPLES,
+        hedge: int = 1,
+    ) -> View:
+        """A table of the tuples of a stream that count now, kept current in the background.
+
+        It reads as this client of the cluster file, else as a guest, and begins with what the
+        logs hold. Of all tuples it keeps the `last` ones: so many, or those of a time span
+        ('10 min', by the stream's own time), whatever memory that needs.
+        """
+        from australis.live.contents import Contents, Keep
+        from australis.live.view import View
+
+        keep = Keep.of(last, self.diagram.buckets)
+        guest = client is None
+        subscription = self.subscribe(
+            stream,
+            client,
+            after=OLDEST if guest else None,
+            guest=guest,
+            hedge=hedge,
+            stable_only=stable_only,
+        )
+        return View(subscription, Contents(subscription.schema.arrow, keep))
+
+    def schema(self, stream: str) -> Schema:
+        """The attributes of a stream: of a source from its file, else as its nodes say."""
+        known = {source.name: source.schema for source in self.diagram.sources}
+        if stream in known:
+            return known[stream]
+        producers = producers_of(self.cluster, self.diagram, stream)
+        credentials = find_credentials(self.cluster, self._base, self._identity)
+        return find_schema(self.cluster, stream, producers, credentials)
+
+    def kept(self, stream: str) -> tuple[int, int]:
         """Behind which bucket the logs of a stream begin now, and the last one they hold."""
         places = node_of(self.cluster)
         operator = Operator(self.cluster, self._base, self._identity)
+        producers = producers_of(self.cluster, self.diagram, stream)
         nodes = [places[producer] for producer in producers]
         answers = operator.ask_all(nodes, "status").values()
         logs = [(a["outputs"] | a["sources"])[stream] for a in answers if a is not None]
@@ -203,6 +266,26 @@ class Connection:
         self.close()
 
 
+@dataclass(frozen=True)
+class _How:
+    """How a subscription reads."""
+
+    hedged: bool = False
+    stable_only: bool = False
+    hold: bool = False
+
+
+class _HoldingMachine(ClientMachine):
+    """A client proxy that acknowledges only what its application is done with."""
+
+    acknowledged = -1
+
+    def _ask(self, node: str, now: int, *, regular: bool = False) -> Send:
+        want = self.input.want(node, min(self.acknowledged, self.input.have), now)
+        number = self.monitors[node].next_number(regular=regular)
+        return Send(node, Heartbeat(self.life, number, (want,)))
+
+
 class Subscription:
     """One stream, followed at all its replicas."""
 
@@ -213,13 +296,14 @@ class Subscription:
         client: str,
         after: int | None,
         credentials: Credentials | None,
-        hedge: int = 1,
+        how: _How,
     ) -> None:
         cluster, diagram = connection.cluster, connection.diagram
         self.stream = stream
         self.client = client
         self._cluster = cluster
         self._credentials = credentials
+        self._stable_only = how.stable_only
         topology = deploy(diagram, cluster.machines, cluster.readers | {client: stream})
         config = next(c for c in topology.clients if c.name == client)
         options = dpc_options(cluster, diagram)
@@ -227,12 +311,19 @@ class Subscription:
         self._buckets = diagram.buckets
         self._roles = Roles(topology)
         known = {source.name: source.schema for source in diagram.sources}
-        self._schemas = {stream: known.get(stream) or self._find_schema(config.producers)}
+        self.schema = known.get(stream) or find_schema(
+            cluster, stream, config.producers, credentials
+        )
+        """The stream's attributes."""
+        self._schemas = {stream: self.schema}
         self._changes: queue.Queue[Change | None] = queue.Queue()
+        self._waiting_bytes = 0
+        self._counting = threading.Lock()
         self._error: BaseException | None = None
         self._closed = threading.Event()
         self._refusals: Counter[str] = Counter()
-        machine = ClientMachine(client, stream, config.producers, options, hedge=hedge > 1)
+        kind = _HoldingMachine if how.hold else ClientMachine
+        machine = kind(client, stream, config.producers, options, hedge=how.hedged)
         self._machine = machine
         self._links = {
             node: Link(node, self._connector(node), partial(self._link_told, node))
@@ -242,6 +333,8 @@ class Subscription:
         if after is None:
             assert cluster.epoch_us is not None
             after = diagram.buckets.closed_by(cluster.epoch_us)
+        if how.hold:
+            self.acknowledge(after)
         host = ClientHost(machine, self._say, self._deliver)
         self._readers = [
             threading.Thread(target=self._read, args=(node,), name=f"from {node}", daemon=True)
@@ -253,28 +346,8 @@ class Subscription:
         restored = LaneRestored(stream, after, after, after)
         self._driver.start({client: host}, {client: Started(life, (restored,))})
 
-    def _find_schema(self, producers: tuple[str, ...]) -> Schema:
-        """What a replica that answers says of the stream."""
-        deadline = time.monotonic() + PATIENCE_S
-        why = ""
-        while time.monotonic() < deadline:
-            for producer in producers:
-                try:
-                    with self._connector(self._places[producer])() as node:
-                        schema = ask(node, "status", timeout_s=2)["schemas"].get(self.stream)
-                    if schema is not None:
-                        return parse_schema(schema)
-                except (fl.FlightError, OSError, pa.ArrowException, Mismatch) as error:
-                    why = f": {sentence_of(error)}"
-            time.sleep(AGAIN_S)
-        nodes = ", ".join(self._places[p] for p in producers)
-        sentence = f"cannot be read: none of its nodes answers ({nodes}){why}"
-        raise UserError(sentence, name=self.stream)
-
     def _connector(self, node: str) -> Callable[[], fl.FlightClient]:
-        return lambda: greeted(
-            connect_to(self._cluster, node, self._credentials), self._cluster.name, node
-        )
+        return lambda: _greet(self._cluster, node, self._credentials)
 
     def _say(self, to: str, message: Message) -> None:
         data = wire.encode(self._cluster.name, self.client, to, message)
@@ -317,7 +390,9 @@ class Subscription:
                 self._driver.post(self.client, received, size=len(data))
 
     def _deliver(self, what: Any) -> None:
-        while self._changes.qsize() >= WAITING_CHANGES and not self._closed.is_set():
+        if self._stable_only and not isinstance(what, Insertions | Skipped):
+            return
+        while self._full and not self._closed.is_set():
             time.sleep(0.01)  # what is not read waits at the producers, then in their logs
         match what:
             case Insertions(bucket=bucket):
@@ -332,7 +407,16 @@ class Subscription:
                 change = Change(Kind.DONE, -1)
             case _:
                 raise Stopped(f"a client cannot be told {what!r}")
+        self._count(change.nbytes)
         self._changes.put(change)
+
+    @property
+    def _full(self) -> bool:
+        return self._changes.qsize() >= WAITING_CHANGES or self._waiting_bytes >= WAITING_BYTES
+
+    def _count(self, more: int) -> None:
+        with self._counting:
+            self._waiting_bytes += more
 
     def _failed(self, error: BaseException) -> None:
         self._error = error
@@ -351,7 +435,17 @@ class Subscription:
             return None
         if self._error is not None:
             raise self._error
+        if change is not None:
+            self._count(-change.nbytes)
         return change
+
+    def acknowledge(self, upto: int) -> None:
+        """The logs need not keep these buckets any longer; only with `hold`."""
+        if not isinstance(self._machine, _HoldingMachine):
+            raise UserError(
+                "acknowledges what it receives: subscribe with hold=True", name=self.client
+            )
+        self._machine.acknowledged = max(self._machine.acknowledged, upto)
 
     def __iter__(self) -> Iterator[Change]:
         while (change := self.next()) is not None:
@@ -366,6 +460,31 @@ class Subscription:
         for link in self._links.values():
             link.close()
         self._changes.put(None)
+
+
+def _greet(cluster: Cluster, node: str, credentials: Credentials | None) -> fl.FlightClient:
+    return greeted(connect_to(cluster, node, credentials), cluster.name, node)
+
+
+def find_schema(
+    cluster: Cluster, stream: str, producers: tuple[str, ...], credentials: Credentials | None
+) -> Schema:
+    """What a replica that answers says of a stream."""
+    places = node_of(cluster)
+    deadline = time.monotonic() + PATIENCE_S
+    why = ""
+    while time.monotonic() < deadline:
+        for producer in producers:
+            try:
+                with _greet(cluster, places[producer], credentials) as node:
+                    schema = ask(node, "status", timeout_s=2)["schemas"].get(stream)
+                if schema is not None:
+                    return parse_schema(schema)
+            except (fl.FlightError, OSError, pa.ArrowException, Mismatch) as error:
+                why = f": {sentence_of(error)}"
+        time.sleep(AGAIN_S)
+    nodes = ", ".join(places[p] for p in producers)
+    raise UserError(f"cannot be read: none of its nodes answers ({nodes}){why}", name=stream)
 
 
 def producers_of(cluster: Cluster, diagram: Diagram, stream: str) -> tuple[str, ...]:

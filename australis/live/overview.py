@@ -10,17 +10,26 @@ from australis.live.operate import Operator
 
 
 def overview(operator: Operator, diagram: Diagram) -> dict[str, Any]:
-    """What all nodes say of themselves, asked at the same time."""
+    """What all nodes say of themselves, asked at the same time.
+
+    A source is behind the clock, an output behind the source that is furthest (which may replay
+    what is long past), or behind the clock if no source answers.
+    """
     cluster = operator.cluster
     answers = operator.ask_all(cluster.nodes, "status")
     now_us = time.time_ns() // 1000
-    nodes = {}
-    for name, place in cluster.nodes.items():
-        told = answers[name] or {}
-        for stream in (*told.get("outputs", {}).values(), *told.get("sources", {}).values()):
-            end_us = diagram.buckets.end(stream["end"])
-            stream["behind_s"] = round((now_us - end_us) / 1e6, 3)
-        nodes[name] = {"answers": bool(told), "address": place.address} | told
+    told = {name: answers[name] or {} for name in cluster.nodes}
+    sources = [s for one in told.values() for s in one.get("sources", {}).values()]
+    outputs = [o for one in told.values() for o in one.get("outputs", {}).values()]
+    newest_us = max((diagram.buckets.end(s["end"]) for s in sources), default=now_us)
+    for streams, until_us in ((sources, now_us), (outputs, newest_us)):
+        for stream in streams:
+            late_us = until_us - diagram.buckets.end(stream["end"])
+            stream["behind_s"] = max(0.0, round(late_us / 1e6, 3))
+    nodes = {
+        name: {"answers": bool(told[name]), "address": place.address} | told[name]
+        for name, place in cluster.nodes.items()
+    }
     return {"cluster": cluster.name, "at_us": now_us, "nodes": nodes}
 
 

@@ -1,0 +1,127 @@
+"""The mistakes in a scenario: what cannot be run, or would not mean the same in both worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from australis.catalog.check import check as check_cluster
+from australis.diagram.check import nearest
+from australis.kernel.durations import format_duration
+from australis.kernel.errors import UserError
+from australis.live.node.process import dpc_options
+from australis.live.sources import check_options
+from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario
+
+_SET_BY_THE_RUN = ("start", "speed", "duration")
+
+
+def check(scenario: Scenario) -> None:
+    """Raise a `UserError` for the first mistake."""
+    check_cluster(scenario.cluster, scenario.diagram)
+    _options(scenario)
+    _sources(scenario)
+    for fault in scenario.faults:
+        _fault(scenario, fault)
+    for one, two in combinations(scenario.faults, 2):
+        _together(one, two)
+    _disks(scenario)
+
+
+def _wrong(fault: Fault, sentence: str) -> UserError:
+    return UserError(sentence, name=fault.kind.value, place=fault.place)
+
+
+def _options(scenario: Scenario) -> None:
+    try:
+        dpc_options(scenario.cluster, scenario.diagram)
+    except UserError as error:
+        raise error.at(scenario.cluster.place_of("max_delay")) from None
+
+
+def _sources(scenario: Scenario) -> None:
+    """Rows must be the same in both worlds, so they come from a generator."""
+    for source in scenario.diagram.sources:
+        if source.kind != "generate":
+            raise UserError(
+                f"is a source of the kind '{source.kind}': the rows of a scenario are generated"
+                " ('generate: connections')",
+                name=source.name,
+                place=source.place,
+            )
+        for option in _SET_BY_THE_RUN:
+            if option in source.options:
+                sentence = f"has the option '{option}', which the run of a scenario sets itself"
+                raise UserError(sentence, name=source.name, place=source.place)
+        check_options(source)
+
+
+def _fault(scenario: Scenario, fault: Fault) -> None:
+    _nodes(scenario, fault)
+    if fault.kind in (FaultKind.KILL, FaultKind.LOSE_DISK):
+        for source, node in scenario.cluster.sources.items():
+            if node in fault.nodes:
+                raise _wrong(
+                    fault,
+                    f"hits '{node}', where the source '{source}' is: its rows come later ever"
+                    " after, which is another scenario (pause it, or cut it off)",
+                )
+    if fault.until_us > scenario.lasts_us:
+        raise _wrong(
+            fault,
+            f"is over after {format_duration(fault.until_us)}, when the scenario is"
+            f" ('lasts: {format_duration(scenario.lasts_us)}')",
+        )
+
+
+def _nodes(scenario: Scenario, fault: Fault) -> None:
+    """Every node that a fault names is there, once."""
+    nodes = list(scenario.cluster.nodes)
+    ends = [(node, nodes) for node in fault.nodes]
+    if fault.kind is FaultKind.CUT:
+        ends.append((fault.other, [*nodes, CLIENT]))
+    for name, known in ends:
+        if name not in known:
+            close = nearest(name, known)
+            hint = f"did you mean '{close}'?" if close else f"known: {', '.join(known)}"
+            raise _wrong(fault, f"names an unknown node '{name}' ({hint})")
+    named = [name for name, _ in ends]
+    for name in named:
+        if named.count(name) > 1:
+            raise _wrong(fault, f"names '{name}' twice")
+
+
+def _together(one: Fault, two: Fault) -> None:
+    """Faults at the same time do not get in each other's way.
+
+    A node that is down or stands still cannot be told that a cut begins or ends.
+    """
+    if one.until_us <= two.at_us or two.until_us <= one.at_us:
+        return
+    both_cuts = one.kind is two.kind is FaultKind.CUT
+    shared = set(_pairs(one)) & set(_pairs(two)) if both_cuts else _touched(one) & _touched(two)
+    if shared:
+        what = sorted(shared, key=str)[0]
+        named = what if isinstance(what, str) else " and ".join(sorted(what))
+        line = f" of line {one.place.line}" if one.place is not None else ""
+        raise _wrong(two, f"touches {named} while the '{one.kind.value}'{line} still does")
+
+
+def _pairs(fault: Fault) -> Iterator[frozenset[str]]:
+    return (frozenset((node, fault.other)) for node in fault.nodes)
+
+
+def _touched(fault: Fault) -> set[str]:
+    return {*fault.nodes, fault.other} - {""}
+
+
+def _disks(scenario: Scenario) -> None:
+    """A disk may be lost, but never the last copy of a fragment's state."""
+    lost: set[str] = set()
+    for fault in scenario.faults:
+        if fault.kind is FaultKind.LOSE_DISK:
+            lost |= set(fault.nodes)
+            for fragment, nodes in scenario.cluster.replicas.items():
+                if lost >= set(nodes):
+                    sentence = f"leaves no replica of '{fragment}' that never lost its disk"
+                    raise _wrong(fault, sentence)

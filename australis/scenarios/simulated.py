@@ -1,0 +1,156 @@
+"""A scenario in the simulated world, with all its checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from australis.diagram.model import Diagram, Source
+from australis.kernel.durations import SECOND
+from australis.live.client import Change, Kind
+from australis.live.node.process import dpc_options
+from australis.live.sources import open_reader
+from australis.live.sources.replay import stamped
+from australis.live.trial import Heard
+from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
+from australis.protocols.dpc.topology import Topology, deploy
+from australis.scenarios.model import Fault, FaultKind, Scenario, beginning, seconds
+from australis.scenarios.verdict import Course, Verdict, verdict_on
+from australis.sim.dpc import faults as sim
+from australis.sim.dpc.engine import PlanEngine
+from australis.sim.dpc.probes import Checker
+from australis.sim.dpc.run import Run
+from australis.sim.dpc.run import Scenario as Setup
+from australis.sim.dpc.truth import merge
+from australis.streams.source import SourceStream
+
+START = "1970-01-01T00:00:00.000001Z"
+"""When the simulated world begins."""
+WARM_UP_US = 5 * SECOND
+"""After so long its replicas are stable."""
+RECOVERY_US = 3 * SECOND
+"""So long a replica may take after a fault until it goes on."""
+LIVENESS_US = 60 * SECOND
+"""So long after the scenario everything must be settled."""
+
+_KINDS = {
+    FaultKind.KILL: sim.Kind.CRASH,
+    FaultKind.PAUSE: sim.Kind.PAUSE,
+    FaultKind.LOSE_DISK: sim.Kind.WIPE,
+}
+
+
+def run(scenario: Scenario, change: Callable[[Setup], Setup] = lambda setup: setup) -> Verdict:
+    """Run a scenario, maybe changed; a promise that a checker sees broken is a miss."""
+    listener = Listener()
+    setup = change(setup_of(scenario))
+    outcome = Run(setup, extra=lambda _: [listener]).execute()
+    healed_us = WARM_UP_US + scenario.healed_us
+    course = Course(
+        listener.told,
+        seconds(WARM_UP_US),
+        seconds(healed_us),
+        scenario.diagram.buckets.closed_by(healed_us),
+        seconds(setup.safety_us),
+        () if outcome.violation is None else (f"a promise was broken: {outcome.violation}",),
+    )
+    return verdict_on(scenario, "sim", setup.topology.diagram, course)
+
+
+def setup_of(scenario: Scenario) -> Setup:
+    """The scenario as the simulator knows them."""
+    cluster, diagram = scenario.cluster, beginning(scenario.diagram, START)
+    topology = deploy(diagram, cluster.machines, cluster.readers)
+    options = dpc_options(cluster, diagram)
+    safety_us = WARM_UP_US + scenario.lasts_us
+    return Setup(
+        seed=0,
+        topology=topology,
+        engines=_engines(topology),
+        rows=_rows(diagram, safety_us + LIVENESS_US),
+        options=options,
+        faults=tuple(fault for each in scenario.faults for fault in _faults(scenario, each)),
+        safety_us=safety_us,
+        liveness_us=LIVENESS_US,
+        progress_us=_longest_us(scenario) + options.max_delay_us,
+    )
+
+
+def _longest_us(scenario: Scenario) -> int:
+    """The longest time without a pause between faults in which a replica could recover."""
+    spans = merge((f.at_us, f.until_us + RECOVERY_US) for f in scenario.faults)
+    return max((end - begin for begin, end in spans), default=0)
+
+
+def _faults(scenario: Scenario, fault: Fault) -> Iterator[sim.Fault]:
+    """What a fault of some nodes is for the machines on them."""
+    at, lasts = WARM_UP_US + fault.at_us, fault.lasts_us
+    for node in fault.nodes:
+        for machine in scenario.machines[node]:
+            if fault.kind is not FaultKind.CUT:
+                yield sim.Fault(_KINDS[fault.kind], at, lasts, machine)
+                continue
+            for other in scenario.machines[fault.other]:
+                if fault.one_way:
+                    yield sim.Fault(sim.Kind.CUT_ONE_WAY, at, lasts, other, machine)
+                else:
+                    yield sim.Fault(sim.Kind.CUT, at, lasts, machine, other)
+
+
+def _engines(topology: Topology) -> dict[str, Callable[[], PlanEngine]]:
+    """The reference engine for every plan."""
+    diagram = topology.diagram
+    schemas = {source.name: source.schema for source in diagram.sources}
+    made: dict[str, PlanEngine] = {}
+    for stream, plan in topology.plans.items():
+        made[stream] = PlanEngine(plan, schemas, diagram.buckets)
+        schemas[stream] = made[stream].schema
+    return {stream: lambda engine=engine: engine for stream, engine in made.items()}  # type: ignore[misc]
+
+
+def _rows(diagram: Diagram, until_us: int) -> Callable[[str, int], pa.RecordBatch | None]:
+    """What a source has in a bucket: the rows that the live generator gives."""
+    logs = {source.name: _log(source, diagram, until_us) for source in diagram.sources}
+    return lambda source, number: logs[source].get(number)
+
+
+def _log(source: Source, diagram: Diagram, until_us: int) -> dict[int, pa.RecordBatch]:
+    tuples = SourceStream(source.schema, diagram.buckets, slack_us=source.slack_us)
+    reader = open_reader(source, Path())
+    assert reader is not None, "what is generated can be read again"
+    for release in stamped(reader, source, diagram.buckets, 0):
+        tuples.offer(release.rows)
+        if tuples.due_boundary() >= until_us:
+            break
+    step = tuples.close(tuples.due_boundary())
+    return {} if step is None else dict(step.buckets)
+
+
+class Listener(Checker):
+    """Writes down what the client hears."""
+
+    name = "listener"
+
+    def __init__(self) -> None:
+        self.told: list[Heard] = []
+
+    def delivered(self, client: str, what: Any, now: int) -> None:
+        self.told.append(Heard(seconds(now), _change(what)))
+
+
+def _change(what: Any) -> Change:
+    match what:
+        case Insertions(bucket=bucket):
+            return Change(Kind.STABLE, bucket.number, bucket.batch)
+        case Tentatives(bucket=bucket):
+            return Change(Kind.TENTATIVE, bucket.number, bucket.batch)
+        case Undo(upto=upto):
+            return Change(Kind.UNDO, upto)
+        case Skipped(upto=upto):
+            return Change(Kind.SKIPPED, upto)
+        case RecDone():
+            return Change(Kind.DONE, -1)
+    raise AssertionError(f"a client cannot be told {what!r}")

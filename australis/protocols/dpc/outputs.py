@@ -186,7 +186,7 @@ class Output:
 
     def _turn_from_failure(self, healthy: bool) -> list[Effect]:
         if not self.forked:
-            if healthy:
+            if healthy and self._current:
                 self._go(Turn.MASKED)
             return []
         if self.upto >= self.tentative_upto:

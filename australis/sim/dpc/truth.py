@@ -54,7 +54,8 @@ class Truth:
         good: list[Span] = []
         failures: list[Span] = []
         for nodes in self._trees(client):
-            bad = merge(self._bad(set(nodes), self._links(nodes), self._recovery_us))
+            faults = self._bad(set(nodes), self._links(nodes), self._recovery_us)
+            bad = merge([*faults, *self._held_up(nodes)])
             good += [(a, b) for a, b in gaps(bad, self._end) if b - a >= self.switch_us]
             failures += bad
         found = []
@@ -92,6 +93,15 @@ class Truth:
             for name, output in producers:
                 links |= {frozenset((name, node_of(c))) for c in output.consumers}
         return {link for link in links if link <= chosen}
+
+    def _held_up(self, nodes: Iterable[str]) -> Iterator[Span]:
+        """Where replicas take turns, when others wait for one that is slow to take its own."""
+        if self._options.staggered:
+            chosen = set(nodes)
+            peers = {p for r in self._topology.replicas if r.name in chosen for p in r.peers}
+            for fault in self._faults:
+                if fault.kind is Kind.SLOW and fault.node in peers:
+                    yield fault.at_us, fault.until_us + self._recovery_us(fault)
 
     # --- paths ----------------------------------------------------------------------------
 

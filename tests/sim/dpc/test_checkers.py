@@ -341,7 +341,7 @@ def test_two_replicas_that_suspend_new_tuples_at_once() -> None:
     nodes["n1"].out.phase = Phase.STABILIZATION
     checker.looked("n1", nodes["n1"].machine)
     nodes["n2"].out.phase = Phase.STABILIZATION
-    with pytest.raises(Violation, match="n1 suspends new tuples while n2 does"):
+    with pytest.raises(Violation, match="n1 suspends new tuples of out while n2 does"):
         checker.looked("n1", nodes["n1"].machine)
 
 

@@ -124,6 +124,13 @@ def test_a_node_without_its_disk_is_down_until_a_replica_can_help() -> None:
     assert helped == [], "it was helped before that"
 
 
+def test_where_replicas_take_turns_a_slow_one_holds_up_the_others() -> None:
+    slow = fault(Kind.SLOW, 10, 6, "merge/1")
+    assert outages(slow) == []
+    ((begin, end),) = seconds(truth(slow, staggered=True).outages(client()))
+    assert (begin, end) == (10, 10 + 6 + 6 / 3 + 3)
+
+
 # --- paths ----------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from australis.sim.dpc.probes import Checker
 class OneAtATime(Checker):
     """Never do all replicas of a fragment have their turn at once, each by another's leave.
 
-    Nor do all of them suspend new tuples.
+    Nor do all of them suspend new tuples of the same stream.
     """
 
     name = "turns"
@@ -32,15 +32,17 @@ class OneAtATime(Checker):
             return
         if _has_turn(machine) and all(map(_has_turn, others)):
             self.fail(f"{node} stabilises while {' and '.join(peers)} does")
-        if _suspends(machine) and all(map(_suspends, others)):
-            self.fail(f"{node} suspends new tuples while {' and '.join(peers)} does")
+        for stream in set.intersection(*map(_suspended, (machine, *others))):
+            told = f"{node} suspends new tuples of {stream} while {' and '.join(peers)} does"
+            self.fail(told)
 
 
-def _suspends(machine: ReplicaMachine | None) -> bool:
+def _suspended(machine: ReplicaMachine | None) -> set[str]:
+    """The streams of which a node that stabilises leaves new tuples to the others."""
     if machine is None:
-        return False
+        return set()
     outputs = machine.outputs.values()
-    return any(o.phase is Phase.STABILIZATION and not o.available for o in outputs)
+    return {o.stream for o in outputs if o.phase is Phase.STABILIZATION and not o.available}
 
 
 def _has_turn(machine: ReplicaMachine | None) -> bool:

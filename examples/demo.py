@@ -9,7 +9,6 @@ tuples.
 
 from __future__ import annotations
 
-import socket
 import tempfile
 import threading
 import time
@@ -27,7 +26,7 @@ from rich.table import Table
 
 from australis.live.client import Kind
 from australis.live.sources import open_reader
-from australis.live.trial import Trial, Verdict, judge, rows_of
+from australis.live.trial import Trial, Verdict, free_ports, judge, rows_of
 
 REPLICAS = ("a", "b")
 ACCEPTED_S = 8
@@ -86,7 +85,7 @@ def write_files(directory: Path) -> Path:
     start = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     sites = "\n".join(f"  site{n}: {SITE.format(site=n, start=start)}" for n in range(3))
     (directory / "diagram.yaml").write_text(DIAGRAM.format(sites=sites))
-    ports = iter(_free_ports(5))
+    ports = iter(free_ports(5))
     nodes = [f'  {n}: {{address: "127.0.0.1:{next(ports)}"}}' for n in REPLICAS]
     nodes += [
         f'  edge{n}: {{address: "127.0.0.1:{next(ports)}", engine: reference}}' for n in range(3)
@@ -94,16 +93,6 @@ def write_files(directory: Path) -> Path:
     path = directory / "cluster.yaml"
     path.write_text(CLUSTER.format(nodes="\n".join(nodes)))
     return path
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 @dataclass

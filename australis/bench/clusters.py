@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+
+from australis.live.trial import free_ports
 
 HOURS = 24
 """Sources go on for longer than any bench."""
@@ -59,15 +60,3 @@ def write(
         )
     )  # fmt: skip
     return path
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses now."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -38,7 +38,7 @@ from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.kernel.errors import Place, Stopped, UserError
 from australis.kernel.ids import MAX_BUCKET
-from australis.kernel.machine import Message, MessageReceived, Send
+from australis.kernel.machine import Message, MessageReceived
 from australis.live.certs import Credentials
 from australis.live.epoch import read_epoch
 from australis.live.load import load as load_diagram
@@ -47,12 +47,11 @@ from australis.live.node.driver import Driver
 from australis.live.node.hosts import ClientHost
 from australis.live.node.links import Link, Mismatch, greeted, sentence_of
 from australis.live.node.process import connect as connect_to
-from australis.live.node.process import dpc_options, node_of
+from australis.live.node.process import node_of
 from australis.live.node.roles import Roles
 from australis.live.node.server import ask
 from australis.live.operate import Operator, find_credentials
-from australis.protocols.dpc.effects import LaneRestored, Started
-from australis.protocols.dpc.messages import Heartbeat
+from australis.protocols.dpc.effects import Consumed, LaneRestored, Started
 from australis.protocols.dpc.proxies import (
     ClientMachine,
     Insertions,
@@ -62,7 +61,7 @@ from australis.protocols.dpc.proxies import (
     Undo,
 )
 from australis.protocols.dpc.subscribers import GUEST
-from australis.protocols.dpc.topology import deploy
+from australis.protocols.dpc.topology import deploy, dpc_options
 from australis.streams.schema import Schema, parse_schema
 
 if TYPE_CHECKING:
@@ -275,17 +274,6 @@ class _How:
     hold: bool = False
 
 
-class _HoldingMachine(ClientMachine):
-    """A client proxy that acknowledges only what its application is done with."""
-
-    acknowledged = -1
-
-    def _ask(self, node: str, now: int, *, regular: bool = False) -> Send:
-        want = self.input.want(node, min(self.acknowledged, self.input.have), now)
-        number = self.monitors[node].next_number(regular=regular)
-        return Send(node, Heartbeat(self.life, number, (want,)))
-
-
 class Subscription:
     """One stream, followed at all its replicas."""
 
@@ -322,8 +310,9 @@ class Subscription:
         self._error: BaseException | None = None
         self._closed = threading.Event()
         self._refusals: Counter[str] = Counter()
-        kind = _HoldingMachine if how.hold else ClientMachine
-        machine = kind(client, stream, config.producers, options, hedge=how.hedged)
+        machine = ClientMachine(
+            client, stream, config.producers, options, hedge=how.hedged, hold=how.hold
+        )
         self._machine = machine
         self._links = {
             node: Link(node, self._connector(node), partial(self._link_told, node))
@@ -333,8 +322,6 @@ class Subscription:
         if after is None:
             assert cluster.epoch_us is not None
             after = diagram.buckets.closed_by(cluster.epoch_us)
-        if how.hold:
-            self.acknowledge(after)
         host = ClientHost(machine, self._say, self._deliver)
         self._readers = [
             threading.Thread(target=self._read, args=(node,), name=f"from {node}", daemon=True)
@@ -441,11 +428,11 @@ class Subscription:
 
     def acknowledge(self, upto: int) -> None:
         """The logs need not keep these buckets any longer; only with `hold`."""
-        if not isinstance(self._machine, _HoldingMachine):
+        if not self._machine.hold:
             raise UserError(
                 "acknowledges what it receives: subscribe with hold=True", name=self.client
             )
-        self._machine.acknowledged = max(self._machine.acknowledged, upto)
+        self._driver.post(self.client, Consumed(upto))
 
     def __iter__(self) -> Iterator[Change]:
         while (change := self.next()) is not None:

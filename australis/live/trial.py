@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -341,3 +342,15 @@ def computed_at_once(diagram: Diagram, base: Path, stream: str, upto: int) -> pa
             logs[plan.output] = [batch for _, batch in made if batch.num_rows]
     found = logs[stream]
     return pa.Table.from_batches(found) if found else pa.table({})
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody uses now."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

@@ -9,8 +9,8 @@ from australis.catalog.check import check as check_cluster
 from australis.diagram.check import nearest
 from australis.kernel.durations import format_duration
 from australis.kernel.errors import UserError
-from australis.live.node.process import dpc_options
 from australis.live.sources import check_options
+from australis.protocols.dpc.topology import dpc_options
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario
 
 _SET_BY_THE_RUN = ("start", "speed", "duration")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from australis.kernel.errors import AustralisError, Stopped
 from australis.live.operate import PATIENCE_S as OPERATOR_PATIENCE_S
 from australis.live.operate import NoAnswer
 from australis.live.supervise import last_line
-from australis.live.trial import PATIENCE_S, Trial
+from australis.live.trial import PATIENCE_S, Trial, free_ports
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.verdict import Course, Verdict, verdict_on
 
@@ -77,18 +76,6 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
     path = directory / "cluster.yaml"
     path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     return path
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 class Stage(Trial):

@@ -11,12 +11,11 @@ import pyarrow as pa
 from australis.diagram.model import Diagram, Source
 from australis.kernel.durations import SECOND
 from australis.live.client import Change, Kind
-from australis.live.node.process import dpc_options
 from australis.live.sources import open_reader
 from australis.live.sources.replay import stamped
 from australis.live.trial import Heard
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
-from australis.protocols.dpc.topology import Topology, deploy
+from australis.protocols.dpc.topology import Topology, deploy, dpc_options
 from australis.scenarios.model import Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.verdict import Course, Verdict, verdict_on
 from australis.sim.dpc import faults as sim

@@ -25,7 +25,7 @@ from australis.catalog.check import check
 from australis.catalog.cluster import Cluster, machine_name
 from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram, Spark
-from australis.kernel.durations import MILLISECOND, SECOND
+from australis.kernel.durations import MILLISECOND
 from australis.kernel.errors import AustralisError, Stopped, UserError
 from australis.kernel.machine import Event, Message, MessageReceived
 from australis.live.certs import Credentials, caller
@@ -59,11 +59,10 @@ from australis.protocols.dpc.effects import (
     SnapshotInstalled,
     Started,
 )
-from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import Output
 from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
-from australis.protocols.dpc.topology import Topology, deploy
+from australis.protocols.dpc.topology import Topology, deploy, dpc_options
 from australis.reference import ReferenceEngine
 from australis.spark.analyse import stream_schemas
 from australis.spark.functions import function_digest
@@ -78,27 +77,6 @@ if TYPE_CHECKING:
 SNAPSHOT_PATIENCE_S = 60.0
 SLOWEST_S = 3600.0
 """A rehearsed failure slows a link by no more than this."""
-
-
-def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
-    """What the protocol is told of a cluster.
-
-    What counts in buckets covers the same time however short they are: a micro-batch of Spark
-    may take a third of the accepted delay, and one that catches up should do ten seconds at once.
-    """
-    second = max(1, SECOND // diagram.bucket_us)
-    batch = max(16, 10 * second)
-    return DpcOptions(
-        bucket_us=diagram.bucket_us,
-        max_delay_us=cluster.max_delay_us,
-        hop_us=cluster.hop_us,
-        heartbeat_us=cluster.heartbeat_us,
-        long_failure_us=max(5_000_000, cluster.max_delay_us),
-        near_buckets=max(2, cluster.max_delay_us // (3 * diagram.bucket_us)),
-        batch_buckets=batch,
-        input_window=4 * batch,
-        send_window=max(16, 4 * second),
-    )
 
 
 def node_of(cluster: Cluster) -> dict[str, str]:

@@ -59,6 +59,8 @@ tentative; buffers are bounded; inputs that keep failing do not stop progress.
 - *A stable replica that lags or sends nothing* counts as stabilising in table 4.3 (one that was
   paused says that it is stable until it notices), and one that stabilises with a log that ends
   before what the consumer has as failed, while another has more.
+- *An output whose inputs are back is stable again once it has caught up*, so that nobody
+  follows a slow node that says it is stable.
 - *Once tentative, a bucket goes before its deadline* by the time in which a consumer notices a
   failure: a node that delays every bucket to the last moment cannot be replaced in time.
 - *With `max_log`* a node that waits for its turn goes on all the same once its input is full, and

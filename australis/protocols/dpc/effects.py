@@ -185,6 +185,12 @@ class BucketClosed(Event, frozen=True, gc=False):
     upto: int
 
 
+class Consumed(Event, frozen=True, gc=False):
+    """An application is done with the stable tuples up to this bucket."""
+
+    upto: int
+
+
 class SnapshotFailed(Event, frozen=True, gc=False):
     """A replica's snapshot could not be had, or was of no use."""
 

@@ -19,7 +19,14 @@ from australis.kernel.machine import (
     SetTimer,
     TimerFired,
 )
-from australis.protocols.dpc.effects import BucketClosed, CloseBucket, Deliver, Started, Truncate
+from australis.protocols.dpc.effects import (
+    BucketClosed,
+    CloseBucket,
+    Consumed,
+    Deliver,
+    Started,
+    Truncate,
+)
 from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.messages import (
     Bucket,
@@ -140,9 +147,11 @@ class ClientMachine:
         options: DpcOptions,
         *,
         hedge: bool = False,
+        hold: bool = False,
     ) -> None:
         """With `hedge` it follows the logs of two replicas at once, which are equal, so that
-        losing one of them costs no time; it costs the network twice as much."""
+        losing one of them costs no time; it costs the network twice as much. With `hold` it
+        acknowledges what its application has `Consumed`, not what it has received."""
         self.name = name
         self.guest = name.startswith(GUEST)
         self.stream = stream
@@ -151,6 +160,8 @@ class ClientMachine:
         self.monitors = {p: Monitor(p, [stream], options.misses) for p in producers}
         self.input = self.input_class(stream, self.monitors, producers[0], options)
         self.input.hedged = hedge
+        self.hold = hold
+        self._consumed = -1
         self._told = -1
         """The last bucket the application was told tentatively,"""
         self._told_by: tuple[str, int] = ("", -1)
@@ -172,11 +183,13 @@ class ClientMachine:
                         return self._reply(sender, message, now)
             case TimerFired():
                 return self._tick(now)
+            case Consumed(upto=upto):
+                self._consumed = max(self._consumed, upto)
             case Started(life=life, lanes=lanes):
                 self.life = life
                 for lane in lanes:
                     self.input.restart_after(lane.upto)
-                    self._joined_at = lane.upto
+                    self._joined_at = self._consumed = lane.upto
                 return self._tick(now)
         return []
 
@@ -211,7 +224,8 @@ class ClientMachine:
         return [self._ask(node, now) for node in self.monitors]
 
     def _ask(self, node: str, now: int, *, regular: bool = False) -> Send:
-        want = self.input.want(node, self.input.have, now)
+        have = self.input.have
+        want = self.input.want(node, min(have, self._consumed) if self.hold else have, now)
         number = self.monitors[node].next_number(regular=regular)
         return Send(node, Heartbeat(self.life, number, (want,)))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from australis.catalog.cluster import Cluster
 from australis.diagram.fragments import Fragment, Plan, counts_tuples, cut
 from australis.diagram.model import Aggregate, Diagram, Join, Spark, TimeWindow
+from australis.kernel.durations import SECOND
 from australis.protocols.dpc.messages import reader_key
+from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import OutputConfig
 from australis.protocols.dpc.replica import ReplicaConfig
 
@@ -88,6 +91,27 @@ def deploy(
         {s.name: consumers[s.name] for s in diagram.sources},
         tuple(configs),
         tuple(ClientConfig(c, s, producers(s, 0)) for c, s in clients.items()),
+    )
+
+
+def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
+    """What the protocol is told of a cluster.
+
+    What counts in buckets covers the same time however short they are: a micro-batch of Spark
+    may take a third of the accepted delay, and one that catches up should do ten seconds at once.
+    """
+    second = max(1, SECOND // diagram.bucket_us)
+    batch = max(16, 10 * second)
+    return DpcOptions(
+        bucket_us=diagram.bucket_us,
+        max_delay_us=cluster.max_delay_us,
+        hop_us=cluster.hop_us,
+        heartbeat_us=cluster.heartbeat_us,
+        long_failure_us=max(5 * SECOND, cluster.max_delay_us),
+        near_buckets=max(2, cluster.max_delay_us // (3 * diagram.bucket_us)),
+        batch_buckets=batch,
+        input_window=4 * batch,
+        send_window=max(16, 4 * second),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import pyarrow as pa
 from australis.live.certs import issue
 from australis.live.client import Change, Connection, Kind, Subscription, connect, load_cluster
 from australis.live.node.process import Node
+from australis.live.trial import free_ports
 from australis.reference import ReferenceEngine
 
 DIAGRAM = """
@@ -32,17 +32,6 @@ operators:
     by: [k]
     compute: {n: count(*), total: sum(v)}
 """
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 ENGINES = dict.fromkeys(("e1", "e2"), "reference")

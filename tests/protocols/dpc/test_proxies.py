@@ -25,6 +25,7 @@ from australis.kernel.machine import Effect, SetTimer
 from australis.protocols.dpc.effects import (
     BucketClosed,
     CloseBucket,
+    Consumed,
     Deliver,
     LaneRestored,
     SendHead,
@@ -192,9 +193,11 @@ def test_the_head_is_sent_to_a_replica_that_is_far_behind() -> None:
 class Client(Driver):
     """The proxy of a client that reads `x` from two replicas."""
 
-    def __init__(self, *producers: str, name: str = "c", **changes: Any) -> None:
+    def __init__(
+        self, *producers: str, name: str = "c", hold: bool = False, **changes: Any
+    ) -> None:
         names = producers or ("x1", "x2")
-        super().__init__(ClientMachine(name, "x", names, options(**changes)))
+        super().__init__(ClientMachine(name, "x", names, options(**changes), hold=hold))
         self.event(Started(1))
         for name in names:
             self.answer(name, status("x", STABLE))
@@ -235,6 +238,34 @@ def test_a_client_is_told_stable_buckets_in_order_once() -> None:
     assert c.stable(-1, 1) == []
     assert c.stable(2, 3) == [], "something is missing"
     assert c.stable(0, 2, sender="x2") == ["S2"]
+
+
+def acknowledged(effects: list[Effect]) -> set[int]:
+    return {h.wants[0].acknowledged for _, h in sent(Heartbeat, effects)}
+
+
+def test_a_client_acknowledges_what_it_has_received() -> None:
+    c = Client()
+    c.stable(-1, 3)
+    assert acknowledged(c.timer()) == {3}
+
+
+def test_a_client_that_holds_the_log_acknowledges_what_its_application_has_consumed() -> None:
+    c = Client(hold=True)
+    assert c.stable(-1, 3) == ["S0", "S1", "S2", "S3"]
+    assert acknowledged(c.timer()) == {-1}
+    c.event(Consumed(1))
+    assert acknowledged(c.timer()) == {1}
+    c.event(Consumed(0))
+    assert acknowledged(c.timer()) == {1}, "never less than before"
+    c.event(Consumed(9))
+    assert acknowledged(c.timer()) == {3}, "never more than it has received"
+
+
+def test_a_client_that_holds_the_log_begins_where_it_was() -> None:
+    c = Client(hold=True)
+    c.event(Started(2, (LaneRestored("x", 7, 7, 7),)))
+    assert acknowledged(c.timer()) == {7}
 
 
 def test_a_client_is_told_undo_then_corrections_then_rec_done() -> None:

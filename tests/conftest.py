@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-WITH_SPARK = ("spark", "end_to_end", "examples", "live")
+WITH_SPARK = ("tests/spark/", "tests/end_to_end/")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With two workers one has the tests that start a JVM, the other one all the others."""
-    tests = Path(__file__).parent
-    for item in items:
-        top = item.path.relative_to(tests).parts[0]
-        item.add_marker(pytest.mark.xdist_group("spark" if top in WITH_SPARK else "pure"))
+class SparkApart(LoadScopeScheduling):
+    """One worker has all tests that start a JVM, the others share all the rest."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith(WITH_SPARK) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return SparkApart(config, log)

@@ -21,7 +21,7 @@ from typing import Any
 from australis.bench import clusters
 from australis.bench.failover import target_lines
 from australis.live.client import Kind
-from australis.live.trial import Heard, Trial
+from australis.live.trial import Trial, lateness
 
 RATE = 500
 BUCKET_S = 0.5
@@ -113,22 +113,12 @@ def _current_again(trial: Trial, since: float, usual: float) -> float | None:
     return None
 
 
-def _delays(heard: list[Heard], trial: Trial) -> list[float]:
-    """For each bucket, how long after its end it was first heard of; the clocks' offset included."""
-    newest, found = -1, []
-    for h in heard:
-        if h.change.kind in (Kind.STABLE, Kind.TENTATIVE) and h.change.bucket > newest:
-            newest = h.change.bucket
-            found.append(h.at - trial.diagram.buckets.end(newest) / 1e6)
-    return found
-
-
 def _usual_delay(trial: Trial) -> float:
-    return statistics.median(_delays(trial.heard[-20:], trial))
+    return statistics.median(lateness(trial.heard[-20:], trial.diagram))
 
 
 def _worst_delay(trial: Trial, since: float) -> float:
-    return max(_delays([h for h in trial.heard if h.at >= since], trial))
+    return max(lateness([h for h in trial.heard if h.at >= since], trial.diagram))
 
 
 def _between(trial: Trial, began: float, rows: list[dict[str, Any]]) -> int:

@@ -95,8 +95,7 @@ def _replicated(directory: Path, rows: int) -> float:
     buckets = rows * 1000 // RATE // BUCKET_MS
     samples: dict[str, Samples] = {"a": [], "b": []}
     with Trial(path, "counts", cores={"a": {0}, "b": {1}}) as trial:
-        assert trial.cluster.epoch_us is not None
-        first = trial.diagram.buckets.closed_by(trial.cluster.epoch_us)
+        first = trial.base_bucket
         deadline = time.monotonic() + LIMIT_S
         ends: dict[str, int] = {}
         while not ends or min(ends.values()) < first + buckets:

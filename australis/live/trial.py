@@ -40,6 +40,7 @@ from australis.live.rehearse import Network
 from australis.live.sources import open_reader
 from australis.live.sources.replay import stamped
 from australis.reference import ReferenceEngine
+from australis.streams.schema import Schema
 from australis.streams.source import SourceStream
 
 NODE = (sys.executable, "-m", "australis.cli.main", "node")
@@ -80,6 +81,12 @@ class Trial:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._connection: Connection | None = None
         self._error: BaseException | None = None
+
+    @property
+    def base_bucket(self) -> int:
+        """The last bucket before the cluster's epoch."""
+        assert self.cluster.epoch_us is not None
+        return self.diagram.buckets.closed_by(self.cluster.epoch_us)
 
     # --- the processes ----------------------------------------------------------------
 
@@ -282,6 +289,16 @@ def news(heard: Iterable[Heard]) -> list[float]:
     return moments
 
 
+def lateness(heard: Iterable[Heard], diagram: Diagram) -> list[float]:
+    """For each bucket, how long after its end it was first heard of; the clocks' offset included."""
+    newest, found = -1, []
+    for h in heard:
+        if h.change.kind in (Kind.STABLE, Kind.TENTATIVE) and h.change.bucket > newest:
+            newest = h.change.bucket
+            found.append(h.at - diagram.buckets.end(newest) / 1e6)
+    return found
+
+
 def longest_gap(moments: Iterable[float], since: float, until: float) -> float:
     """The longest time between two moments, the ends of the stretch included.
 
@@ -318,11 +335,20 @@ def judge(
     )
 
 
-def computed_at_once(diagram: Diagram, base: Path, stream: str, upto: int) -> pa.Table:
-    """A stream up to a bucket, from all tuples of all sources, which are read once more."""
+@dataclass(frozen=True)
+class Computed:
+    """All streams of a diagram as they are without any fault."""
+
+    schemas: dict[str, Schema]
+    logs: dict[str, dict[int, pa.RecordBatch]]
+    """The buckets of each that are not empty."""
+
+
+def computed(diagram: Diagram, base: Path, upto: int) -> Computed:
+    """All streams up to a bucket, from all tuples of all sources, which are read once more."""
     buckets = diagram.buckets
     schemas = {source.name: source.schema for source in diagram.sources}
-    logs: dict[str, list[pa.RecordBatch]] = {}
+    logs: dict[str, dict[int, pa.RecordBatch]] = {}
     for source in diagram.sources:
         reader = open_reader(source, base)
         if reader is None:
@@ -333,14 +359,20 @@ def computed_at_once(diagram: Diagram, base: Path, stream: str, upto: int) -> pa
             if release.rows.num_rows and tuples.due_boundary() > buckets.end(upto):
                 break
         step = tuples.close(buckets.end(upto))
-        logs[source.name] = [] if step is None else [batch for _, batch in step.buckets]
+        logs[source.name] = {} if step is None else dict(step.buckets)
     for fragment in cut(diagram):
         for plan in fragment.plans:
             engine = ReferenceEngine(plan, schemas, buckets)
-            _, made = engine.step(engine.initial, [logs[i] for i in plan.inputs], upto)
+            inputs = [list(logs[i].values()) for i in plan.inputs]
+            _, made = engine.step(engine.initial, inputs, upto)
             schemas[plan.output] = engine.schema
-            logs[plan.output] = [batch for _, batch in made if batch.num_rows]
-    found = logs[stream]
+            logs[plan.output] = {number: batch for number, batch in made if batch.num_rows}
+    return Computed(schemas, logs)
+
+
+def computed_at_once(diagram: Diagram, base: Path, stream: str, upto: int) -> pa.Table:
+    """One of them as a table."""
+    found = list(computed(diagram, base, upto).logs[stream].values())
     return pa.Table.from_batches(found) if found else pa.table({})
 
 

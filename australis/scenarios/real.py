@@ -14,14 +14,19 @@ import yaml
 
 from australis.catalog.cluster import Engine
 from australis.diagram.text import dump
-from australis.kernel.durations import format_duration
+from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import AustralisError, Stopped
 from australis.live.operate import PATIENCE_S as OPERATOR_PATIENCE_S
 from australis.live.operate import NoAnswer
 from australis.live.supervise import last_line
 from australis.live.trial import PATIENCE_S, Trial, free_ports
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario, beginning, seconds
+from australis.scenarios.recorded import Schedule, broken_promises
+from australis.scenarios.simulated import machine_faults
 from australis.scenarios.verdict import Course, Verdict, verdict_on
+
+RECOVERY_US: dict[Engine, int] = {"reference": 2 * SECOND, "spark": 60 * SECOND}
+"""So long a node of each kind may take to start, beyond what the simulated world grants."""
 
 Say = Callable[[str], None]
 """Is told what is being done."""
@@ -38,7 +43,10 @@ def run(
     keep = directory is not None
     try:
         trial = Stage(write(scenario, place, engine), scenario.stream)
-        course = _Performance(scenario, trial, say).course()
+        performance = _Performance(scenario, trial, say)
+        course = performance.course()
+        if not course.broken:
+            course = replace(course, broken=performance.broken_promises(engine))
         verdict = verdict_on(scenario, "live", trial.diagram, course)
         keep |= not verdict.ok
         return verdict if verdict.ok else replace(verdict, logs=str(place))
@@ -165,6 +173,9 @@ class _Performance:
         self._healed_bucket = 0
         self._stood_still_s = 0.0
         """So long the scenario's clock has waited for processes to start."""
+        self._began_s: dict[int, float] = {}
+        self._happened: list[Fault] = []
+        """The faults, and when each really began and was over."""
 
     def course(self) -> Course:
         """Start the nodes, let everything happen, and wait until all is well again."""
@@ -218,13 +229,28 @@ class _Performance:
         return sorted(moments, key=lambda moment: moment[:2])
 
     def _change(self, fault: Fault, begins: bool) -> None:
+        now_s = time.monotonic()
         if begins:
+            self._began_s[id(fault)] = now_s
             self._trial.begin(fault)
             return
-        began_s = time.monotonic()
         self._trial.end(fault)
-        self._stood_still_s += time.monotonic() - began_s
+        self._stood_still_s += time.monotonic() - now_s
         self._heal_seen()
+        at_s = self._began_s[id(fault)]
+        at_us, lasts_us = (
+            int((at_s - self._begin_s) * SECOND),
+            int((self._healed_s - at_s) * SECOND),
+        )
+        self._happened.append(replace(fault, at_us=at_us, lasts_us=lasts_us))
+
+    def broken_promises(self, engine: Engine) -> tuple[str, ...]:
+        """What the checkers of the simulated world say of it."""
+        faults = (f for each in self._happened for f in machine_faults(self._scenario, each))
+        end_us = int((self._end_s - self._begin_s) * SECOND)
+        schedule = Schedule(tuple(faults), end_us, RECOVERY_US[engine])
+        found = broken_promises(self._trial, self._begin_s, schedule)
+        return tuple(f"a promise was broken: {said}" for said in found)
 
     def _heal_seen(self) -> None:
         """Note how far the sources are when the last fault so far is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,11 @@ def setup_of(scenario: Scenario) -> Setup:
         engines=_engines(topology),
         rows=_rows(diagram, safety_us + LIVENESS_US),
         options=options,
-        faults=tuple(fault for each in scenario.faults for fault in _faults(scenario, each)),
+        faults=tuple(
+            replace(fault, at_us=WARM_UP_US + fault.at_us)
+            for each in scenario.faults
+            for fault in machine_faults(scenario, each)
+        ),
         safety_us=safety_us,
         liveness_us=LIVENESS_US,
         progress_us=_longest_us(scenario) + options.max_delay_us,
@@ -84,9 +89,9 @@ def _longest_us(scenario: Scenario) -> int:
     return max((end - begin for begin, end in spans), default=0)
 
 
-def _faults(scenario: Scenario, fault: Fault) -> Iterator[sim.Fault]:
+def machine_faults(scenario: Scenario, fault: Fault) -> Iterator[sim.Fault]:
     """What a fault of some nodes is for the machines on them."""
-    at, lasts = WARM_UP_US + fault.at_us, fault.lasts_us
+    at, lasts = fault.at_us, fault.lasts_us
     for node in fault.nodes:
         for machine in scenario.machines[node]:
             if fault.kind is not FaultKind.CUT:

@@ -13,6 +13,7 @@ import pytest
 
 from australis.bench import clusters
 from australis.live.trial import Trial
+from australis.scenarios.recorded import broken_promises
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -46,6 +47,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     with Trial(written(tmp_path_factory.mktemp("spark")), "counts") as one:
         one.wait_until_stable()
         yield one
+    assert broken_promises(one) == [], "the simulated world's checkers over all of it"
 
 
 def goes_on(trial: Trial, buckets: int = 10, timeout_s: float = 120) -> None:

@@ -92,6 +92,7 @@ def test_a_wiped_lane_is_lost_until_a_snapshot_is_installed() -> None:
     store.checkpoint("state after 7", 7)
     store.wipe("empty")
     assert (store.lost, store.upto, len(store.log)) == (True, -1, 0)
-    store.install("state after 20", 20)
+    store.install(("state after 20", tuple(buckets(15, 20))), 20)
     assert not store.lost
-    assert store.restored("x") == LaneRestored("x", upto=20, begins=20, end=20)
+    assert store.restored("x") == LaneRestored("x", upto=20, begins=14, end=20)
+    assert [b.number for b in store.log.read(14, 20)] == list(range(15, 21))

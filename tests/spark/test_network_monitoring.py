@@ -13,7 +13,7 @@ from spark.harness import LIMIT_S, same_rows, segment_bytes
 import australis as au
 from australis.diagram.model import Source
 from australis.live.run import Running
-from examples.demo import BATCH_QUERY, DIAGRAM, _connections
+from examples.demo_single import BATCH_QUERY, DIAGRAM, _connections
 
 
 def shorter(source: Source) -> Source:

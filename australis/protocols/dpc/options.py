@@ -48,6 +48,8 @@ class DpcOptions:
     """P3 of 4.7.4: after so long a failure a stable replica first has to replay; X at least."""
     batch_buckets: int = 16
     """A micro-batch of the stable lane takes at most so many buckets."""
+    correction_us: int = 100 * MILLISECOND
+    """So long at most, where it can be helped, a micro-batch takes beside a tentative lane."""
     near_buckets: int = 2
     """So close behind its inputs the stable lane counts as caught up: what comes in during one of
     its micro-batches."""

@@ -86,8 +86,8 @@ class Output:
         """How far the first micro-batch of this life must reach."""
         self.pushed_back = False
         """Whether its full log ever held its lane up."""
-        self._bucket_us = 0
-        """How long the stable lane took for a bucket of its last micro-batch."""
+        self._took_us = self._each_us = 0
+        """How long the stable lane took for its last micro-batch, and for each of its buckets."""
 
     # --- what happened ----------------------------------------------------------------
 
@@ -111,7 +111,8 @@ class Output:
     def stable_done(self, event: StableDone, now: int) -> None:
         """The log has grown; what the overlay said of these buckets no longer counts."""
         self.busy = False
-        self._bucket_us = (now - self._began_us) // max(1, event.upto - self.upto)
+        self._took_us = now - self._began_us
+        self._each_us = self._took_us // max(1, event.upto - self.upto)
         self.upto, self.end = event.upto, event.end
         for number in [n for n in self.overlay.buckets if n <= self.end]:
             del self.overlay.buckets[number]
@@ -254,9 +255,14 @@ class Output:
     def lose_state(self) -> list[Effect]:
         """What this node knows is of no more use; it waits for a replica's snapshot."""
         effects = self._drop() if self.forked else []
-        self._go(Turn.SKIPPED)
+        self._begin_anew()
         self.state_lost = True
         return effects
+
+    def _begin_anew(self) -> None:
+        if self.phase is Phase.STABLE:
+            self._go(Turn.INPUT_FAILED)
+        self._go(Turn.SKIPPED)
 
     # --- bounded logs (4.9.4) -------------------------------------------------------------
 
@@ -276,7 +282,7 @@ class Output:
             return []
         assert self.config.span is not None
         if not self.forked:
-            self._go(Turn.SKIPPED)
+            self._begin_anew()
         self.upto = self.checkpointed = max(gone)
         self.begins = self.end = max(self.end, self.upto + self.config.span)
         self.converges_at = self.begins
@@ -343,14 +349,18 @@ class Output:
 
     @property
     def _batch_size(self) -> int:
-        """How many buckets to take at once; beside a tentative lane no more than one hop's time.
+        """How many buckets to take at once.
 
-        New tuples must not wait for a long micro-batch of corrections.
+        Beside a tentative lane new tuples must not wait for a long micro-batch of corrections;
+        but it takes buckets in twice as fast as new ones come, or it would never catch up.
         """
+        options = self.options
         beside = self.forked or self.phase is Phase.STABILIZATION
-        if not beside or not self._bucket_us:
-            return self.options.batch_buckets
-        return max(1, min(self.options.batch_buckets, self.options.hop_us // self._bucket_us))
+        if not beside or not self._each_us:
+            return options.batch_buckets
+        fit = options.correction_us // self._each_us
+        gain = 2 * self._took_us // options.bucket_us
+        return max(1, min(options.batch_buckets, max(fit, gain)))
 
     def release(self, now: int) -> list[Effect]:
         """Release buckets before they are stable, once they can wait no longer."""

@@ -50,7 +50,6 @@ TRANSITIONS: dict[tuple[Phase, Turn], Phase] = {
     (Phase.STABILIZATION, Turn.CORRECTED): Phase.STABLE,
     (Phase.STABILIZATION, Turn.FAILED_AGAIN): Phase.UP_FAILURE,
     (Phase.RECOVERING, Turn.SKIPPED): Phase.RECOVERING,
-    (Phase.STABLE, Turn.SKIPPED): Phase.RECOVERING,
     (Phase.UP_FAILURE, Turn.SKIPPED): Phase.RECOVERING,
 }
 """What this table lacks must not happen."""

@@ -110,6 +110,7 @@ def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
         long_failure_us=max(5 * SECOND, cluster.max_delay_us),
         near_buckets=max(2, cluster.max_delay_us // (3 * diagram.bucket_us)),
         batch_buckets=batch,
+        correction_us=cluster.max_delay_us // 3,
         input_window=4 * batch,
         send_window=max(16, 4 * second),
     )

@@ -118,11 +118,13 @@ def _swarm(seed: int, chance: Chance) -> Scenario:
     topology = replicate(diagram, {f: rng.choice((2, 2, 3)) for f in fragments})
     heartbeat = rng.choice((250, 400, 500)) * MILLISECOND
     max_delay = rng.choice((4, 5, 6, 8)) * SECOND
+    hop = rng.choice((200, 300)) * MILLISECOND
     options = DpcOptions(
         bucket_us=SECOND,
         heartbeat_us=heartbeat,
         max_delay_us=max_delay,
-        hop_us=rng.choice((200, 300)) * MILLISECOND,
+        hop_us=hop,
+        correction_us=hop,
         up_failure=rng.choice((Policy.PROCESS, Policy.PROCESS, Policy.DELAY)),
         stabilization=rng.choice((Policy.PROCESS, Policy.PROCESS, Policy.DELAY)),
         staggered=rng.random() < 0.3,

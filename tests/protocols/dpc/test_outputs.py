@@ -170,7 +170,7 @@ def test_skipped_from_recovering() -> None:
 def test_skipped_from_stable() -> None:
     node = Node("x1", "y1", **BOUNDED).stable()  # type: ignore[arg-type]
     assert of(SkipAhead, convergent(node)) == [SkipAhead("out", 40, 42)]
-    assert node.turns()[-1] is Turn.SKIPPED
+    assert node.turns()[-2:] == [Turn.INPUT_FAILED, Turn.SKIPPED]
     assert node.out.phase is Phase.RECOVERING
     assert {i.have for i in node.out.inputs} == {40}, "all inputs are read on from there"
 
@@ -208,7 +208,7 @@ def test_the_turns_above_are_all_there_are() -> None:
         (Phase.STABILIZATION, Turn.CORRECTED),
         (Phase.STABILIZATION, Turn.FAILED_AGAIN),
     }
-    skipped = {Phase.RECOVERING, Phase.STABLE, Phase.UP_FAILURE}
+    skipped = {Phase.RECOVERING, Phase.UP_FAILURE}
     assert set(TRANSITIONS) == tested | {(phase, Turn.SKIPPED) for phase in skipped}
 
 
@@ -381,9 +381,9 @@ def test_suspend_nothing_is_released_however_long_it_takes() -> None:
     assert release_timer(node.effects) == []
 
 
-def correcting(**changes: object) -> Node:
+def correcting(batch_buckets: int = 1, **changes: object) -> Node:
     """A node in STABILIZATION that has more buckets to correct than it can at once."""
-    node = forked(batch_buckets=1, **changes)
+    node = forked(batch_buckets=batch_buckets, **changes)
     for number in range(2, 8):
         node.now = (number + 1) * SECOND + DUE - NOTICE
         node.give("x1", number, number - 1)
@@ -409,6 +409,23 @@ def test_new_buckets_are_delayed_while_old_ones_are_corrected() -> None:
     effects = node.give("y1", 8, 7)
     assert of(RunTentative, effects) == []
     assert release_timer(effects) == [9 * SECOND + DUE - NOTICE]
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "then"),
+    [
+        pytest.param(100, 3, id="never more than a micro-batch takes"),
+        pytest.param(600, 2, id="as many as fit into the time for corrections"),
+        pytest.param(900, 1, id="one, if time passes far slower than that"),
+        pytest.param(1000, 2, id="more, if they take nearly as long as time does"),
+        pytest.param(9000, 3, id="even then not more than a micro-batch takes"),
+    ],
+)
+def test_how_many_buckets_are_corrected_at_once(took_ms: int, then: int) -> None:
+    node = correcting(batch_buckets=3, correction_us=400 * MILLISECOND, stabilization=Policy.DELAY)
+    assert of(RunStable, node.jobs) == [RunStable("out", 0, 3, 0)]
+    node.now += took_ms * MILLISECOND
+    assert of(RunStable, node.work()) == [RunStable("out", 3, 3 + then, 3)]
 
 
 def test_new_buckets_are_suspended_while_old_ones_are_corrected() -> None:

@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 AUSTRALIS := .venv/bin/australis
 
-.PHONY: demo demo-single demo-cluster test lint unit setup bench property crash chaos sim clean help
+.PHONY: demo demo-single demo-cluster test lint unit setup bench property crash chaos sim peers clean help
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -44,8 +44,16 @@ chaos: setup ## clusters of real processes, on Spark too, that are killed and cu
 sim: setup ## twenty thousand fault schedules in the simulated world
 	@$(AUSTRALIS) sim dpc --seeds 0:19999
 
+peers: setup .peers/ready ## Flink, for `australis bench failover|partition --peers`
+
+.peers/ready: requirements-peers.txt
+	@echo "peers: installing Flink into .peers (some 850 MB)"
+	@$(PY) -m venv .peers
+	@.peers/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
+	@touch .peers/ready
+
 bench: setup ## Australis beside bare Structured Streaming
 	@$(AUSTRALIS) bench engine
 
 clean: ## remove what was built and run
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .australis examples/out
+	rm -rf .venv .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .australis examples/out

@@ -5,6 +5,8 @@ the client reads from is killed with kill -9 and started again, then stopped wit
 seconds, again and again. Once more with a client that follows both replicas at once (`hedge=2`).
 Beside it bare Structured Streaming with a checkpoint: its driver is killed and started again at
 once. (A driver that only stands still nobody notices: its silence lasts as long as that.)
+With `--peers` also Flink, tuned to notice failures early, with a TaskManager to spare: the one
+that works is killed, or stopped.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from australis.bench import clusters
+from australis.bench.peers.flink import Flink
 from australis.kernel.errors import Stopped
 from australis.live.trial import Trial, longest_gap, news
 
@@ -45,7 +48,12 @@ Say = Callable[[str], None]
 
 
 def measure(
-    rounds: int, scratch: Path | None = None, say: Say = print, *, baseline: bool = True
+    rounds: int,
+    scratch: Path | None = None,
+    say: Say = print,
+    *,
+    baseline: bool = True,
+    peers: bool = False,
 ) -> dict[str, Any]:
     """All sides; the result as `--json` prints it."""
     root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
@@ -53,9 +61,10 @@ def measure(
         ours = _ours(root / "one", rounds, 1, say)
         hedged = _ours(root / "two", rounds, 2, say)
         bare = _bare(root / "bare", rounds, say) if baseline else []
+        flink = _flink(root / "flink", rounds, say) if peers else {}
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    return _result(ours, hedged, bare, rounds)
+    return _result(ours, hedged, bare, flink, rounds)
 
 
 # --- ours --------------------------------------------------------------------------
@@ -180,11 +189,66 @@ def _bare(directory: Path, rounds: int, say: Say) -> list[float]:
     return silences
 
 
+# --- Flink ------------------------------------------------------------------------------
+
+_ROWS = f"""
+CREATE TABLE connections (
+  protocol INT, at AS CAST(CURRENT_TIMESTAMP AS TIMESTAMP_LTZ(3)), WATERMARK FOR at AS at
+) WITH (
+  'connector' = 'datagen', 'rows-per-second' = '{RATE}',
+  'fields.protocol.min' = '0', 'fields.protocol.max' = '3'
+)"""
+_RESULTS = "CREATE TABLE results (ends TIMESTAMP(3), k INT, n BIGINT) WITH ('connector' = 'print')"
+_COUNT = f"""
+INSERT INTO results
+SELECT window_end, protocol, COUNT(*)
+FROM TABLE(TUMBLE(TABLE connections, DESCRIPTOR(at), INTERVAL '{WINDOW_MS / 1000:g}' SECOND))
+GROUP BY window_start, window_end, protocol"""
+
+
+def _flink(directory: Path, rounds: int, say: Say) -> dict[str, list[float]]:
+    """The same count; rows that are under way in a failure are not even told again."""
+    say("Flink: it starts")
+    directory.mkdir(parents=True)
+    moments: list[float] = []
+    found: dict[str, list[float]] = {"kill": [], "pause": []}
+    with Flink(directory, lambda line: moments.append(time.monotonic())) as cluster:
+        cluster.submit(_ROWS, _RESULTS, _COUNT)
+        for number in range(1, rounds + 1):
+            for what, how in (("kill", signal.SIGKILL), ("pause", signal.SIGSTOP)):
+                _wait_for(moments, 120, "Flink")
+                working, since = cluster.working, moments[-1]
+                assert working is not None
+                cluster.signal(working, how)
+                _wait_for(moments, 30, "Flink")
+                found[what].append(longest_gap(moments, since, moments[-1]))
+                cluster.signal(working, signal.SIGKILL)
+                cluster.start_task_manager()
+            say(
+                f"Flink, round {number}: kill -9 {found['kill'][-1]:.2f} s,"
+                f" SIGSTOP {found['pause'][-1]:.2f} s"
+            )
+    return found
+
+
+def _wait_for(moments: list[float], lines: int, who: str) -> None:
+    """Until so many more lines have come."""
+    goal, deadline = len(moments) + lines, time.monotonic() + LIMIT_S
+    while len(moments) < goal:
+        if time.monotonic() > deadline:
+            raise Stopped(f"{who} gave no results for {LIMIT_S:g} s")
+        time.sleep(0.05)
+
+
 # --- the result ------------------------------------------------------------------------
 
 
 def _result(
-    ours: dict[str, Any], hedged: dict[str, Any], bare: list[float], rounds: int
+    ours: dict[str, Any],
+    hedged: dict[str, Any],
+    bare: list[float],
+    flink: dict[str, list[float]],
+    rounds: int,
 ) -> dict[str, Any]:
     middle = {what: statistics.median(ours[what]) for what in ("steady", "kill", "pause")}
     twice = {what: statistics.median(hedged[what]) for what in ("steady", "kill", "pause")}
@@ -202,6 +266,9 @@ def _result(
     if bare:
         ratio = statistics.median(bare) / middle["kill"]
         targets.append({"name": "times shorter than bare Spark", "value": ratio, "min": 20})
+    for what, silences in flink.items():
+        ratio = statistics.median(silences) / middle[what]
+        targets.append({"name": f"times shorter than Flink ({what})", "value": ratio, "min": 1})
     for target in targets:
         low, high = target.get("min", float("-inf")), target.get("max", float("inf"))
         target["ok"] = bool(low <= target["value"] <= high)
@@ -213,6 +280,7 @@ def _result(
         "ours": ours,
         "hedged": hedged,
         "baseline": {"kill": bare},
+        "flink": flink,
         "targets": targets,
     }
 
@@ -235,6 +303,9 @@ def table(result: dict[str, Any]) -> str:
     if result["baseline"]["kill"]:
         cell = _cell(result["baseline"]["kill"])
         lines.append(f"  {'bare Spark, restarted at once':34}{'':>22}{cell:>22}{'as long':>22}")
+    if result["flink"]:
+        cells = "".join(f"{_cell(result['flink'][what]):>22}" for what in ("kill", "pause"))
+        lines.append(f"  {'Flink, tuned, one to spare':34}{'':>22}{cells}")
     lines += target_lines(result["targets"])
     return "\n".join(lines)
 

@@ -3,7 +3,8 @@
 A chain of two nodes on Spark: the first merges two sources, the second counts by key in windows.
 The network between the first node and one source is cut for some seconds, then it heals. What
 the client hears meanwhile is judged against the accepted delay X, and in the end against a
-computation of it all at once.
+computation of it all at once. Beside it others, whose second input is held back as long
+(`bench.peers.partition`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any
 
 from australis.bench import clusters
 from australis.bench.failover import target_lines
+from australis.bench.peers.partition import PEERS, told
+from australis.bench.peers.partition import measure as others_measure
 from australis.live.client import Kind
 from australis.live.trial import Trial, lateness
 
@@ -41,7 +44,12 @@ Say = Callable[[str], None]
 
 
 def measure(
-    failures: tuple[float, ...], scratch: Path | None = None, say: Say = print
+    failures: tuple[float, ...],
+    scratch: Path | None = None,
+    say: Say = print,
+    *,
+    baseline: bool = True,
+    peers: bool = False,
 ) -> dict[str, Any]:
     """One run with all failures, one after the other."""
     root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
@@ -66,10 +74,12 @@ def measure(
             rows = [_one(trial, seconds, say) for seconds in failures]
             undisturbed = _between(trial, began, rows)
             verdict = trial.verdict()
+        names = [n for n in PEERS if peers or (baseline and n.startswith("Spark"))]
+        others = others_measure(root, names, failures, RATE, say)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     wrong = verdict.lost + verdict.duplicated + (not verdict.equal)
-    return _result(rows, undisturbed, wrong, verdict.got)
+    return _result(rows, undisturbed, wrong, verdict.got) | {"peers": others}
 
 
 def _one(trial: Trial, seconds: float, say: Say) -> dict[str, Any]:
@@ -172,9 +182,14 @@ def table(result: dict[str, Any]) -> str:
     ]
     for row in result["failures"]:
         first = row["first_tentative_s"]
-        told = "none" if first is None else f"{first:.1f} s"
+        when = "none" if first is None else f"{first:.1f} s"
         lines.append(
-            f"  {row['failure_s']:>6g} s{told:>17}{row['tentative']:>11}"
+            f"  {row['failure_s']:>6g} s{when:>17}{row['tentative']:>11}"
             f"{row['worst_delay_s']:>11.1f} s{row['catch_up_s']:>11.1f} s"
         )
-    return "\n".join([*lines, *target_lines(result["targets"])])
+    lines += target_lines(result["targets"])
+    if result["peers"]:
+        lines.append("others, whose second input is held back as long:")
+    for name, rows in result["peers"].items():
+        lines += [f"  {name}", *(f"    {told(row)}" for row in rows)]
+    return "\n".join(lines)

@@ -12,6 +12,10 @@ import click
 COUNT = click.IntRange(min=1)
 
 
+ALONE = click.option("--alone", is_flag=True, help="Without bare Structured Streaming beside it.")
+PEERS = click.option("--peers", is_flag=True, help="With Flink too; `make peers` installs it.")
+
+
 @click.group()
 def bench() -> None:
     """Measure, side by side, as ratios in one run."""
@@ -72,10 +76,11 @@ def kernel(nodes: int, messages: int, rounds: int, as_json: bool) -> None:
 @click.option(
     "--rounds", type=COUNT, default=5, show_default=True, help="Failures of each kind and side."
 )
-@click.option("--alone", is_flag=True, help="Without bare Structured Streaming beside it.")
+@ALONE
+@PEERS
 @click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def failover(rounds: int, alone: bool, scratch: Path | None, as_json: bool) -> None:
+def failover(rounds: int, alone: bool, peers: bool, scratch: Path | None, as_json: bool) -> None:
     """Two replicas against bare Structured Streaming that is restarted.
 
     How long a client hears nothing after kill -9 and after SIGSTOP of the replica it
@@ -83,7 +88,7 @@ def failover(rounds: int, alone: bool, scratch: Path | None, as_json: bool) -> N
     """
     from australis.bench.failover import measure, table
 
-    result = measure(rounds, scratch, _to_stderr, baseline=not alone)
+    result = measure(rounds, scratch, _to_stderr, baseline=not alone, peers=peers)
     _tell(result, table(result), as_json)
 
 
@@ -92,17 +97,21 @@ def failover(rounds: int, alone: bool, scratch: Path | None, as_json: bool) -> N
     "--failure", "failures", type=click.FloatRange(min=1), multiple=True,
     default=(2, 5, 15, 30, 60), show_default=True, help="Seconds; may be given several times.",
 )  # fmt: skip
+@ALONE
+@PEERS
 @click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def partition(failures: tuple[float, ...], scratch: Path | None, as_json: bool) -> None:
+def partition(
+    failures: tuple[float, ...], alone: bool, peers: bool, scratch: Path | None, as_json: bool
+) -> None:
     """One of two inputs of a chain is disconnected for a while.
 
     When the first tentative result comes, how late new results are, and how long it
-    takes until all is corrected. About four minutes.
+    takes until all is corrected; and what others make of it. About four minutes for each.
     """
     from australis.bench.partition import measure, table
 
-    result = measure(failures, scratch, _to_stderr)
+    result = measure(failures, scratch, _to_stderr, baseline=not alone, peers=peers)
     _tell(result, table(result), as_json)
 
 

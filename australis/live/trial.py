@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -66,13 +66,15 @@ class Trial:
         *,
         hedge: int = 1,
         cores: Mapping[str, Collection[int]] | None = None,
+        within: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """`cores`: the only ones that a node and its Spark may use."""
+        """What `cores` a node and its Spark may use; a command `within` which it runs."""
         self.path = path
         self.stream = stream
         self.heard: list[Heard] = []
         self._hedge = hedge
         self._cores = cores or {}
+        self._within = within or {}
         cluster, diagram, base = load_cluster(path, needs_epoch=False)
         keep_epoch(cluster, diagram, base)
         self.cluster, self.diagram, self.base = load_cluster(path)
@@ -126,7 +128,7 @@ class Trial:
         cores = self._cores.get(node)
         with log.open("ab") as said:
             self._processes[node] = subprocess.Popen(
-                [*NODE, node, "--cluster", str(self.path)],
+                [*self._within.get(node, ()), *NODE, node, "--cluster", str(self.path)],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,

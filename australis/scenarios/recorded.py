@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -130,15 +131,17 @@ class _Record:
         trial = self.trial
         for node in trial.cluster.nodes:
             for path in sorted((trial.base / trial.cluster.state / node).glob("*/logs/*")):
-                log = StableLog(
-                    FileDisk(path), self._known.schemas[path.name], trial.diagram.buckets
-                )
-                after = max(log.truncated_to, trial.base_bucket)
-                upto = min(log.buckets.closed_by(log.boundary_us), self._upto)
-                there = dict(log.read(after, upto))
-                buckets = [self.bucket(n, there.get(n)) for n in range(after + 1, upto + 1)]
-                if buckets:
+                if buckets := self._log(path):
                     yield node, path.name, buckets
+
+    def _log(self, path: Path) -> list[Bucket]:
+        trial, disk = self.trial, FileDisk(path)
+        log = StableLog(disk, self._known.schemas[path.name], trial.diagram.buckets)
+        after = max(log.truncated_to, trial.base_bucket)
+        upto = min(log.buckets.closed_by(log.boundary_us), self._upto)
+        there = dict(log.read(after, upto))
+        disk.close()
+        return [self.bucket(n, there.get(n)) for n in range(after + 1, upto + 1)]
 
     def closed(self, lag_s: float) -> Iterator[tuple[Bucket, int]]:
         """When a source closed each bucket, if it was so late; empty ones do."""

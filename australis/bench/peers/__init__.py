@@ -1,0 +1,1 @@
+"""What people would use instead, for the benches; Flink has an environment of its own."""

@@ -22,7 +22,7 @@ demo-cluster: setup ## the same on a standalone Spark cluster with two workers
 	@$(PY) -m examples.demo_cluster
 
 test: setup lint ## all tests, under 15 minutes on 2 cores; those with Spark beside those without
-	@$(PY) -m pytest --numprocesses=2
+	@$(PY) -m pytest --numprocesses=3
 
 lint: setup ## ruff and mypy
 	@.venv/bin/ruff check .

@@ -1,4 +1,4 @@
-"""Which tests may run side by side: those that need Spark go one after the other."""
+"""Which tests may run side by side: those that need Spark keep to two workers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 WITH_SPARK = ("tests/spark/", "tests/end_to_end/")
+"""They wait much: two of them and one without Spark make good use of two cores."""
 
 
 class SparkApart(LoadScopeScheduling):
-    """One worker has all tests that start a JVM, the others share all the rest."""
+    """All tests of a directory that needs Spark go to one worker, any others to any."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith(WITH_SPARK) else nodeid
+        return next((d for d in WITH_SPARK if nodeid.startswith(d)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,7 @@
-"""The epoch of a cluster whose file names none: chosen at the first `australis up`, then kept."""
+"""When a cluster begins, in its streams and by the clock on the wall.
+
+The epoch of a cluster whose file names none is chosen at the first `australis up`, then kept.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,41 @@ from australis.catalog.cluster import Cluster
 from australis.diagram.model import Diagram, Source
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import Stopped
-from australis.live.files import make_directory, replace_file, stopping
+from australis.live.files import make_directory, replace_file, stopping, write_first
 from australis.live.sources import open_reader
 from australis.live.sources.replay import stamped
 from australis.streams.buckets import stime_values
 
 FILE = "epoch"
+BEGAN = "began"
 
 
 def read_epoch(state: Path) -> int | None:
     """The epoch that was chosen for the cluster with this state."""
     path = state / FILE
-    if not path.exists():
-        return None
+    return _read_time(path) // SECOND * SECOND if path.exists() else None
+
+
+def began_us(state: Path, now_us: int) -> int:
+    """When the cluster's first node started on this machine: now, or what that one wrote down.
+
+    From here sources that are replayed count, so that they stay together: one whose node was down
+    is as far afterwards as if it had gone on.
+    """
+    path = state / BEGAN
+    with stopping("write", path):
+        make_directory(state)
+        if not path.exists():
+            moment = datetime.fromtimestamp(now_us / SECOND, UTC)
+            write_first(path, f"{moment.isoformat()}\n".encode())
+    return _read_time(path)
+
+
+def _read_time(path: Path) -> int:
     with stopping("read", path):
         text = path.read_text().strip()
     try:
-        return int(datetime.fromisoformat(text).timestamp()) * SECOND
+        return round(datetime.fromisoformat(text).timestamp() * SECOND)
     except ValueError:
         raise Stopped(f"{path} is damaged: {text!r} is not a time") from None
 

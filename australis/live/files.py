@@ -57,14 +57,28 @@ def make_directory(directory: Path) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Give a file this content, durably and all at once."""
     temporary = path.with_name(path.name + TEMPORARY)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    _write_whole(temporary, data)
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def write_first(path: Path, data: bytes) -> None:
+    """The same, unless another process was first."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    _write_whole(temporary, data)
+    with suppress(FileExistsError):
+        os.link(temporary, path)
+    temporary.unlink()
+    sync_directory(path.parent)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         write_all(fd, data)
         os.fsync(fd)
     finally:
         os.close(fd)
-    os.replace(temporary, path)
-    sync_directory(path.parent)
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -53,8 +53,13 @@ class SourceProxy:
         on_error: Callable[[BaseException], None] | None = None,
         clock: Callable[[], int] = wall_clock_us,
         room: Callable[[], bool] | None = None,
+        began: tuple[int, int] | None = None,
     ) -> None:
-        """`room` says whether a source at full speed may read further ahead of its readers."""
+        """Sources at full speed wait for `room` ahead of their readers.
+
+        Others are as far as the time that has passed since they `began`: by the clock, and in
+        their own time. Without that they go on from where they were.
+        """
         check_options(source)
         self.source = source
         self.error: BaseException | None = None
@@ -65,6 +70,7 @@ class SourceProxy:
         self._on_error = on_error
         self._clock = clock
         self._room = room
+        self._began = began
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source {source.name}", daemon=True)
         self._inbox = Inbox()
@@ -167,11 +173,16 @@ class SourceProxy:
                 return
 
     def _pace(self, releases: Iterator[Release], speed: float) -> None:
+        began = None
+        if self._began is not None:
+            at_us, stream_us = self._began
+            began = (time.monotonic() - (self._clock() - at_us) / 1e6, stream_us)
         pacer = Pacer(
             speed,
             self._log.buckets,
             slack_us=self.source.slack_us,
             boundary_us=self._log.boundary_us,
+            began=began,
             wait=self._stopping.wait,
         )
         for release in pacer.pace(releases):

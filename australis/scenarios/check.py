@@ -58,13 +58,13 @@ def _sources(scenario: Scenario) -> None:
 
 def _fault(scenario: Scenario, fault: Fault) -> None:
     _nodes(scenario, fault)
-    if fault.kind in (FaultKind.KILL, FaultKind.LOSE_DISK):
+    if fault.kind is FaultKind.LOSE_DISK:
         for source, node in scenario.cluster.sources.items():
             if node in fault.nodes:
                 raise _wrong(
                     fault,
-                    f"hits '{node}', where the source '{source}' is: its rows come later ever"
-                    " after, which is another scenario (pause it, or cut it off)",
+                    f"hits '{node}', where the source '{source}' is: nobody else has its log"
+                    " (kill or pause it, or cut it off)",
                 )
     if fault.until_us > scenario.lasts_us:
         raise _wrong(

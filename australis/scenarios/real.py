@@ -16,7 +16,6 @@ from australis.catalog.cluster import Engine
 from australis.diagram.text import dump
 from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import AustralisError, Stopped
-from australis.live.operate import PATIENCE_S as OPERATOR_PATIENCE_S
 from australis.live.operate import NoAnswer
 from australis.live.supervise import last_line
 from australis.live.trial import PATIENCE_S, Trial, free_ports
@@ -145,21 +144,10 @@ class Stage(Trial):
 
     def closed(self) -> int:
         """The last bucket that all sources have closed."""
-        return min(self._closed_by_each(PATIENCE_S))
-
-    def apart_s(self) -> float:
-        """How far one source is behind another; nothing if that cannot be known."""
-        try:
-            ends = self._closed_by_each(OPERATOR_PATIENCE_S)
-        except NoAnswer:
-            return 0.0
-        return seconds((max(ends) - min(ends)) * self.diagram.bucket_us)
-
-    def _closed_by_each(self, timeout_s: float) -> list[int]:
-        return [
-            int(self._operator.ask(node, "status", timeout_s=timeout_s)["sources"][source]["end"])
+        return min(
+            int(self._operator.ask(node, "status", timeout_s=PATIENCE_S)["sources"][source]["end"])
             for source, node in self.cluster.sources.items()
-        ]
+        )
 
 
 class _Performance:
@@ -197,7 +185,7 @@ class _Performance:
     def _run(self) -> None:
         self._say(f"starting {', '.join(self._scenario.cluster.nodes)}")
         with self._trial:
-            self._wait_until_stable()
+            self._trial.wait_until_stable()
             self._begin_s = time.monotonic()
             self._heal_seen()
             for at_us, begins, fault in self._moments():
@@ -207,19 +195,6 @@ class _Performance:
             self._wait_for(self._scenario.lasts_us)
             self._end_s = time.monotonic()
             self._settle()
-
-    def _wait_until_stable(self) -> None:
-        try:
-            self._trial.wait_until_stable()
-        except Stopped as error:
-            apart_s = self._trial.apart_s()
-            if apart_s < seconds(self._scenario.cluster.max_delay_us):
-                raise
-            # A source's clock starts with its process, and nothing ever brings two together.
-            raise Stopped(
-                f"the machine was so busy that the sources began {apart_s:g} s apart,"
-                f" which is longer than max_delay ({error})"
-            ) from None
 
     def _moments(self) -> list[tuple[int, bool, Fault]]:
         """All beginnings (True) and ends in their order; where two meet, the end goes first."""

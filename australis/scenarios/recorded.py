@@ -29,7 +29,6 @@ from australis.sim.dpc.checkers.logs import EqualLogs
 from australis.sim.dpc.checkers.masked import ShortFailuresMasked
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.faults import Fault
-from australis.sim.dpc.faults import Kind as FaultKind
 from australis.sim.dpc.probes import Checker, Violation
 from australis.sim.dpc.truth import Truth
 from australis.streams.log import StableLog
@@ -166,14 +165,7 @@ def _timely(record: _Record, schedule: Schedule) -> list[Checker]:
     outages = {c.name: truth.outages(c) for c in topology.clients}
     shortest = options.max_delay_us - hops * options.hop_us - slack
     masked = ShortFailuresMasked(outages, shortest, truth.switch_us + options.max_delay_us + slack)
-    # A source that stood still stays behind ever after: when it closes a bucket is not known.
-    stood_still = {f.node for f in schedule.faults if f.kind in _STOPS}
-    good = {
-        client.name: {
-            s: spans for s, spans in truth.good_paths(client).items() if s not in stood_still
-        }
-        for client in topology.clients
-    }
+    good = {client.name: truth.good_paths(client) for client in topology.clients}
     first = min((fault.at_us for fault in schedule.faults), default=schedule.end_us)
     quiet = [h for h in record.heard if 0 <= record.moment(h.at) < first]
     delay = BoundedDelay(good, options.max_delay_us + slack, from_bucket=0)
@@ -182,9 +174,6 @@ def _timely(record: _Record, schedule: Schedule) -> list[Checker]:
         for source in trial.cluster.sources:
             delay.entered(source, [bucket], at)
     return [masked, delay]
-
-
-_STOPS = (FaultKind.CRASH, FaultKind.PAUSE, FaultKind.WIPE)
 
 
 class _SlowTruth(Truth):

@@ -15,12 +15,15 @@ from australis.live.client import Change, Kind
 from australis.live.sources import open_reader
 from australis.live.sources.replay import stamped
 from australis.live.trial import Heard
+from australis.protocols.dpc.effects import CloseBucket
+from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.protocols.dpc.topology import Topology, deploy, dpc_options
 from australis.scenarios.model import Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.verdict import Course, Verdict, verdict_on
 from australis.sim.dpc import faults as sim
 from australis.sim.dpc.engine import PlanEngine
+from australis.sim.dpc.hosts import SourceHost
 from australis.sim.dpc.probes import Checker
 from australis.sim.dpc.run import Run
 from australis.sim.dpc.run import Scenario as Setup
@@ -80,6 +83,7 @@ def setup_of(scenario: Scenario) -> Setup:
         safety_us=safety_us,
         liveness_us=LIVENESS_US,
         progress_us=_longest_us(scenario) + options.max_delay_us,
+        source_host=ReplayedSource,
     )
 
 
@@ -131,6 +135,14 @@ def _log(source: Source, diagram: Diagram, until_us: int) -> dict[int, pa.Record
             break
     step = tuples.close(tuples.due_boundary())
     return {} if step is None else dict(step.buckets)
+
+
+class ReplayedSource(SourceHost):
+    """A source that can be read again: what its proxy missed comes when that is back."""
+
+    def _new(self, e: CloseBucket) -> list[Bucket]:
+        numbers = range(e.after + 1, e.upto + 1)
+        return [Bucket(n, e.entered_us, self._rows(n)) for n in numbers]
 
 
 class Listener(Checker):

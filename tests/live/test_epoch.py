@@ -9,7 +9,7 @@ import pytest
 from australis.diagram import text
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import Stopped
-from australis.live.epoch import choose_epoch, read_epoch, write_epoch
+from australis.live.epoch import began_us, choose_epoch, read_epoch, write_epoch
 from australis.live.sources.attacks import START_US
 
 NOW_US = 1_800_000_000 * SECOND + 123_456
@@ -53,3 +53,13 @@ def test_it_is_kept(tmp_path: Path) -> None:
     (state / "epoch").write_text("soon")
     with pytest.raises(Stopped, match="is damaged: 'soon' is not a time"):
         read_epoch(state)
+
+
+def test_the_first_node_says_when_the_cluster_began(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    assert began_us(state, NOW_US) == NOW_US
+    assert began_us(state, NOW_US + 5 * SECOND) == NOW_US, "later ones follow"
+    assert [path.name for path in state.iterdir()] == ["began"]
+    (state / "began").write_text("once")
+    with pytest.raises(Stopped, match="is damaged: 'once' is not a time"):
+        began_us(state, NOW_US)

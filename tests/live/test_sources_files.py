@@ -370,6 +370,17 @@ def test_rows_are_released_when_due_and_boundaries_move_in_gaps() -> None:
         assert release.clock_us <= 110 * second
 
 
+def test_a_clock_that_began_before_is_caught_up_with() -> None:
+    second, clock, buckets = 1_000_000, FakeTime(), Buckets(500_000)
+    rows = [n * second for n in range(100, 106)]
+    began = (clock.now - 3.0, 100 * second)
+    pacer = Pacer(1.0, buckets, began=began, wait=clock.wait, monotonic=clock.monotonic)
+    released = stamped(FixedReader(rows), NUMBERS, buckets, 0)
+    paced = [(r.rows.num_rows, clock.now - 50.0) for r in pacer.pace(released) if r.rows.num_rows]
+    assert [n for n, _ in paced] == [4, 1, 1], "what is overdue comes at once"
+    assert [at_s for _, at_s in paced] == pytest.approx([0, 1, 2], abs=0.03)
+
+
 def test_many_rows_come_in_slices_and_twice_the_speed_halves_the_time() -> None:
     rows = [1_000_000 + 1_000 * n for n in range(1_000)]
     slow, fast = FakeTime(), FakeTime()

@@ -34,6 +34,7 @@ class SourceFeed:
         *,
         state: Path,
         base: Path,
+        began: tuple[int, int],
     ) -> None:
         self.log = log
         self._host = host
@@ -53,6 +54,7 @@ class SourceFeed:
             on_append=lambda stream: self._appended(),
             on_error=on_error,
             clock=now,
+            began=began,
         )
 
     @property

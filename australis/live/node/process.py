@@ -31,6 +31,7 @@ from australis.kernel.machine import Event, Message, MessageReceived
 from australis.live.certs import Credentials, caller
 from australis.live.certs import load as load_credentials
 from australis.live.datapath import SharedLog
+from australis.live.epoch import began_us
 from australis.live.files import DirectoryLock, FileDisk, make_directory, replace_file
 from australis.live.flight_port import FACTORY
 from australis.live.node import status, wire
@@ -232,15 +233,18 @@ class Node:
     @property
     def base_bucket(self) -> int:
         """The bucket before the first one."""
+        return self._diagram.buckets.closed_by(self._epoch_us)
+
+    @property
+    def _epoch_us(self) -> int:
         assert self._cluster.epoch_us is not None
-        return self._diagram.buckets.closed_by(self._cluster.epoch_us)
+        return self._cluster.epoch_us
 
     def _next_life(self) -> int:
         """A number higher than in every life before, even on a disk that was lost."""
-        assert self._cluster.epoch_us is not None
         path = self._directory / "life"
         before = int(path.read_text()) if path.exists() else 0
-        life = max(before + 1, (time.time_ns() // 1000 - self._cluster.epoch_us) // MILLISECOND, 1)
+        life = max(before + 1, (time.time_ns() // 1000 - self._epoch_us) // MILLISECOND, 1)
         replace_file(path, str(life).encode())
         return life
 
@@ -320,6 +324,7 @@ class Node:
             self._clock.now,
             state=self._directory / "sources" / stream,
             base=self._base,
+            began=(began_us(self._base / self._cluster.state, self._clock.now()), self._epoch_us),
         )
         self.sources[stream] = feed
         restored = LaneRestored(stream, feed.closed, log.truncated_to, feed.closed)

@@ -74,9 +74,11 @@ class Pacer:
         *,
         slack_us: int = 0,
         boundary_us: int = 0,
+        began: tuple[float, int] | None = None,
         wait: Callable[[float], bool],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`began`: the moment at which its clock stood at a time; otherwise when it begins."""
         self._speed = speed
         self._size_us = buckets.size_us
         self._slack_us = slack_us
@@ -84,7 +86,7 @@ class Pacer:
         self._wait = wait
         self._monotonic = monotonic
         self._newest_us = 0
-        self._start: tuple[float, int] | None = None
+        self._start = began
         self._stopped = False
 
     def pace(self, releases: Iterator[Release]) -> Iterator[Release]:

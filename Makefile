@@ -29,8 +29,8 @@ lint: setup ## ruff and mypy
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 
-unit: setup ## the tests that need no Spark, seconds
-	@$(PY) -m pytest --ignore=tests/spark --ignore=tests/end_to_end
+unit: setup ## the tests of what needs neither Spark nor processes, half a minute
+	@$(PY) -m pytest tests/kernel tests/streams tests/diagram tests/catalog tests/reference tests/protocols tests/test_layers.py
 
 property: setup ## every operator under ten random data sets, against DuckDB
 	@AUSTRALIS_EXAMPLES=10 $(PY) -m pytest tests/spark/test_operators.py --timeout=3600

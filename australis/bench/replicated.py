@@ -4,6 +4,8 @@ The same windowed count over the same generated connections, alternately: on one
 engine that has one core, and on a cluster of two replicas, each with a core of its own (the
 node of the source and the client share both). All rows are there from the beginning; how fast
 the logs grow is measured between a quarter of the way and the end, when everything is warm.
+Then both at a rate they can easily bear: how long after the source has closed a bucket its
+results are there, in the log of the engine or at the client of the cluster.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ from typing import Any
 
 from australis.bench import clusters
 from australis.bench.failover import target_lines
+from australis.kernel.durations import SECOND
 from australis.kernel.errors import Stopped
+from australis.live.client import Kind
 from australis.live.load import load
 from australis.live.run import Running
-from australis.live.trial import Trial
+from australis.live.trial import Trial, lateness
 
 RATE = 5_000
 BUCKET_MS = 500
@@ -40,6 +44,9 @@ FROM = 0.25
 """What comes before this part of the way is warming up."""
 LIMIT_S = 600.0
 POLL_S = 0.1
+DELAY_RATE = 500
+DELAY_S = 40.0
+WARM_S = 20.0
 
 Say = Callable[[str], None]
 Samples = list[tuple[float, int]]
@@ -59,6 +66,10 @@ def measure(
             say(f"round {number}: unreplicated {alone[-1]:,.0f} rows/s")
             replicated.append(_replicated(root / f"cluster-{number}", rows))
             say(f"round {number}: each of two replicas {replicated[-1]:,.0f} rows/s")
+        delays = {"baseline": _delay_alone(root / "delay-alone")}
+        say(f"delay of the unreplicated engine: {_delay_told(delays['baseline'])}")
+        delays["ours"] = _delay_replicated(root / "delay-cluster")
+        say(f"delay of the cluster: {_delay_told(delays['ours'])}")
     finally:
         shutil.rmtree(root, ignore_errors=True)
     ratio = statistics.median(b / a for a, b in zip(alone, replicated, strict=True))
@@ -67,13 +78,26 @@ def measure(
         "bench": "replicated",
         "rows": rows,
         "rounds": rounds,
-        "ours": {"rows_per_s": statistics.median(replicated), "all": replicated},
-        "baseline": {"rows_per_s": statistics.median(alone), "all": alone},
+        "ours": {
+            "rows_per_s": statistics.median(replicated),
+            "all": replicated,
+            "delay_s": delays["ours"],
+        },
+        "baseline": {
+            "rows_per_s": statistics.median(alone),
+            "all": alone,
+            "delay_s": delays["baseline"],
+        },
         "targets": [target],
     }
 
 
-def _write(directory: Path, rows: int) -> Path:
+def _delay_told(delays: list[float]) -> str:
+    late = statistics.quantiles(delays, n=20)[-1]
+    return f"{statistics.median(delays):.2f} s, 95 of 100 within {late:.2f} s"
+
+
+def _write(directory: Path, rate: int, duration: str, speed: str) -> Path:
     return clusters.write(
         directory,
         operators=COUNTS,
@@ -81,17 +105,17 @@ def _write(directory: Path, rows: int) -> Path:
         replicas={"counts": ["a", "b"]},
         sources={"s1": "e"},
         stream="counts",
-        rate=RATE,
+        rate=rate,
         bucket=f"{BUCKET_MS} ms",
         max_delay="10 s",
-        speed="max",
-        duration=f"{rows // RATE} s",
+        speed=speed,
+        duration=duration,
     )
 
 
 def _replicated(directory: Path, rows: int) -> float:
     """Rows per second of the slower replica."""
-    path = _write(directory, rows)
+    path = _write(directory, RATE, f"{rows // RATE} s", "max")
     buckets = rows * 1000 // RATE // BUCKET_MS
     samples: dict[str, Samples] = {"a": [], "b": []}
     with Trial(path, "counts", cores={"a": {0}, "b": {1}}) as trial:
@@ -110,14 +134,39 @@ def _replicated(directory: Path, rows: int) -> float:
 
 def _alone(directory: Path, rows: int) -> float:
     """Rows per second of one engine with one core, in a process of its own."""
-    _write(directory, rows)
+    _write(directory, RATE, f"{rows // RATE} s", "max")
     buckets = rows * 1000 // RATE // BUCKET_MS
-    command = [sys.executable, "-m", "australis.bench.replicated", str(directory), str(buckets)]
+    samples = [tuple(sample) for sample in _apart(directory, str(buckets))]
+    return _rate(samples, buckets)
+
+
+def _apart(directory: Path, *words: str) -> Any:
+    """What this module says when it runs the unreplicated engine in a process of its own."""
+    command = [sys.executable, "-m", "australis.bench.replicated", str(directory), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if done.returncode:
         raise Stopped(f"the unreplicated run failed: {done.stderr.strip().splitlines()[-1]}")
-    samples = [tuple(sample) for sample in json.loads(done.stdout.splitlines()[-1])]
-    return _rate(samples, buckets)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _delay_alone(directory: Path) -> list[float]:
+    _write(directory, DELAY_RATE, "1 h", "1")
+    return list(map(float, _apart(directory)))
+
+
+def _delay_replicated(directory: Path) -> list[float]:
+    """For each bucket, how long after the source closed it the client had its stable results."""
+    path = _write(directory, DELAY_RATE, "1 h", "1")
+    with Trial(path, "counts", cores={"a": {0}, "b": {1}}) as trial:
+        trial.wait_until_stable()
+        trial.wait(WARM_S)
+        began = time.monotonic()
+        trial.wait(DELAY_S)
+        heard = [h for h in trial.heard if h.at >= began and h.change.kind is Kind.STABLE]
+        closed_s = time.monotonic() - (time.time() - trial.began_us / SECOND)
+    assert trial.cluster.epoch_us is not None
+    at_epoch_s = closed_s - trial.cluster.epoch_us / SECOND
+    return [late - at_epoch_s for late in lateness(heard, trial.diagram)]
 
 
 def _rate(samples: Samples, buckets: int) -> float:
@@ -146,6 +195,27 @@ def _run_alone(directory: Path, buckets: int) -> None:
     sys.stdout.write(json.dumps(samples) + "\n")
 
 
+def _delays_alone(directory: Path) -> None:
+    os.sched_setaffinity(0, {0})
+    diagram = load(directory / "diagram.yaml")
+    seen: dict[str, dict[int, float]] = {"s1": {}, "counts": {}}
+    with Running(diagram, directory / "state", master="local[1]", base=directory) as running:
+        running.start()
+        _start_us(running)
+        until = time.monotonic() + WARM_S + DELAY_S
+        while (now := time.monotonic()) < until:
+            running.check()
+            for stream, moments in seen.items():
+                log = running.datapath.logs[stream]
+                moments.setdefault(log.buckets.closed_by(log.boundary_us), now)
+            time.sleep(0.01)
+    begin = until - DELAY_S
+    counted = sorted((n, at) for n, at in seen["counts"].items() if at >= begin)
+    sys.stdout.write(
+        json.dumps([at - seen["s1"][n] for n, at in counted if n in seen["s1"]]) + "\n"
+    )
+
+
 def _start_us(running: Running) -> int:
     """Where the source begins."""
     log = running.datapath.logs["s1"]
@@ -163,10 +233,15 @@ def table(result: dict[str, Any]) -> str:
             f"windowed count and approximate distinct, {result['rows']:,} rows, one core each,"
             f" median of {result['rounds']}",
             f"  two replicas, each: {ours:,.0f} rows/s; unreplicated: {theirs:,.0f} rows/s",
+            f"  delay at {DELAY_RATE} tuples/s: {_delay_told(result['ours']['delay_s'])};"
+            f" unreplicated: {_delay_told(result['baseline']['delay_s'])}",
             *target_lines(result["targets"]),
         ]
     )
 
 
 if __name__ == "__main__":
-    _run_alone(Path(sys.argv[1]), int(sys.argv[2]))
+    if len(sys.argv) > 2:
+        _run_alone(Path(sys.argv[1]), int(sys.argv[2]))
+    else:
+        _delays_alone(Path(sys.argv[1]))

@@ -133,6 +133,24 @@ def replicated(rows: int, rounds: int, scratch: Path | None, as_json: bool) -> N
     _tell(result, table(result), as_json)
 
 
+@bench.command()
+@click.option(
+    "--minutes", type=click.FloatRange(min=1), default=20, show_default=True, help="How long."
+)
+@click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def steady(minutes: float, scratch: Path | None, as_json: bool) -> None:
+    """Two replicas for a long time: do memory and disk stay as they are?
+
+    3,000 tuples/s; the memory of each node's processes and the size of its files, and
+    how they grow in a minute once everything is warm.
+    """
+    from australis.bench.steady import measure, table
+
+    result = measure(minutes, scratch, _to_stderr)
+    _tell(result, table(result), as_json)
+
+
 def _to_stderr(line: str) -> None:
     click.echo(line, err=True)
 

@@ -33,7 +33,7 @@ from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.kernel.errors import Stopped
 from australis.live.client import Change, Connection, Kind, load_cluster, producers_of
-from australis.live.epoch import keep_epoch
+from australis.live.epoch import began_us, keep_epoch
 from australis.live.operate import Operator
 from australis.live.processes import end, identity
 from australis.live.rehearse import Network
@@ -44,6 +44,8 @@ from australis.streams.schema import Schema
 from australis.streams.source import SourceStream
 
 NODE = (sys.executable, "-m", "australis.cli.main", "node")
+LATEST = 100
+"""So many of the latest changes a trial remembers in any case."""
 PATIENCE_S = 240.0
 """So long Spark may take to get going on a busy machine."""
 
@@ -67,14 +69,19 @@ class Trial:
         hedge: int = 1,
         cores: Mapping[str, Collection[int]] | None = None,
         within: Mapping[str, Sequence[str]] | None = None,
+        keep: bool = True,
     ) -> None:
-        """What `cores` a node and its Spark may use; a command `within` which it runs."""
+        """What `cores` a node and its Spark may use; a command `within` which it runs.
+
+        A long trial need not `keep` the tuples that it heard; it cannot be judged then.
+        """
         self.path = path
         self.stream = stream
         self.heard: list[Heard] = []
         self._hedge = hedge
         self._cores = cores or {}
         self._within = within or {}
+        self._keep = keep
         cluster, diagram, base = load_cluster(path, needs_epoch=False)
         keep_epoch(cluster, diagram, base)
         self.cluster, self.diagram, self.base = load_cluster(path)
@@ -89,6 +96,11 @@ class Trial:
         """The last bucket before the cluster's epoch."""
         assert self.cluster.epoch_us is not None
         return self.diagram.buckets.closed_by(self.cluster.epoch_us)
+
+    @property
+    def began_us(self) -> int:
+        """When its clocks began, on the wall; sources count from the epoch then."""
+        return began_us(self.base / self.cluster.state, time.time_ns() // 1000)
 
     # --- the processes ----------------------------------------------------------------
 
@@ -230,6 +242,8 @@ class Trial:
             subscription = self._connection.subscribe(self.stream, hedge=self._hedge)
             for change in subscription:
                 self.heard.append(Heard(time.monotonic(), change))
+                if not self._keep:
+                    del self.heard[:-LATEST]
         except BaseException as error:
             self._error = error
 

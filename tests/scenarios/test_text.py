@@ -169,7 +169,10 @@ FAULTS = {
     "unknown other": ("cut: a, from: x, at: 1 s, for: 1 s", ["unknown node 'x'", "client"]),
     "itself": ("cut: a, from: a, at: 1 s, for: 1 s", ["names 'a' twice"]),
     "after the end": ("kill: a, at: 9 s, for: 2 s", ["is over after 11 s", "'lasts: 10 s'"]),
-    "a source's node": ("lose_disk: e1, at: 1 s, for: 1 s", ["hits 'e1'", "nobody else has its log"]),
+    "a source's node": (
+        "lose_disk: e1, at: 1 s, for: 1 s",
+        ["hits 'e1'", "nobody else has its log"],
+    ),
     "no times": ("kill: a, at: 1 s, for: 1 s, times: 0, every: 2 s", ["'times'", "at least 1"]),
     "how often": ("kill: a, at: 1 s, for: 1 s, times: 2", ["'fault 1' needs 'every'"]),
     "no pause": ("kill: a, at: 1 s, for: 2 s, times: 2, every: 1 s", ["before it is over"]),

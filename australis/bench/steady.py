@@ -1,0 +1,156 @@
+"""`australis bench steady`: a cluster for a long time: does it keep its memory and disk to itself?
+
+Two replicas on Spark count by key in windows at 3,000 tuples/s. Every few seconds the memory of each
+node's processes and the size of its files are noted; after a time for warming up, straight lines
+through them tell how they grow.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from australis.bench import clusters
+from australis.bench.failover import target_lines
+from australis.bench.memory import by_kind
+from australis.live.trial import Trial
+
+RATE = 3_000
+COUNTS = """\
+  counts:
+    aggregate: s1
+    window: 5 s
+    by: [src]
+    compute: {n: count(*)}
+"""
+NODES = {"a": "spark", "b": "spark", "e": "reference"}
+EVERY_S = 5.0
+WARM = 0.25
+"""This part of the time is for warming up."""
+SLOPE_MB = 1.0
+"""So much memory a node may gain in a minute."""
+
+Say = Callable[[str], None]
+Sample = dict[str, float]
+
+
+def measure(minutes: float, scratch: Path | None = None, say: Say = print) -> dict[str, Any]:
+    """One run of so many minutes after all is stable."""
+    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
+    try:
+        path = clusters.write(
+            root,
+            operators=COUNTS,
+            nodes=NODES,
+            replicas={"counts": ["a", "b"]},
+            sources={"s1": "e"},
+            stream="counts",
+            rate=RATE,
+            bucket="1 s",
+            max_delay="10 s",
+        )
+        say("two replicas start")
+        with Trial(path, "counts", keep=False) as trial:
+            trial.wait_until_stable()
+            samples = _samples(trial, minutes * 60, say)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return _result(samples, minutes)
+
+
+def _samples(trial: Trial, seconds: float, say: Say) -> dict[str, list[Sample]]:
+    found: dict[str, list[Sample]] = {node: [] for node in NODES}
+    began = told = time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        for node, samples in found.items():
+            files = (trial.base / trial.cluster.state / node).rglob("*")
+            disk = sum(_size(file) for file in files) / 2**20
+            memory = by_kind(trial.process(node).pid)
+            samples.append({"at_s": now - began, "disk_mb": disk, **memory})
+        if now - told >= 60:
+            told = now
+            last = {node: samples[-1] for node, samples in found.items()}
+            said = (
+                f"{node} {s['python_mb'] + s['jvm_mb']:,.0f} MB, {s['disk_mb']:,.1f} MB on disk"
+                for node, s in last.items()
+            )
+            say(f"{(now - began) / 60:.0f} min: {'; '.join(said)}")
+        trial.wait(EVERY_S)
+    return found
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size if file.is_file() else 0
+    except FileNotFoundError:
+        return 0  # it went while we looked
+
+
+def slope(samples: list[Sample], what: str) -> float:
+    """How much it grows in a minute, by a straight line through the later part of the samples.
+
+    >>> round(slope([{"at_s": 30.0 * n, "mb": 100.0 + n} for n in range(20)], "mb"), 6)
+    2.0
+    """
+    later = samples[int(len(samples) * WARM) :]
+    times = np.array([s["at_s"] for s in later]) / 60
+    return float(np.polyfit(times, np.array([s[what] for s in later]), 1)[0])
+
+
+def _result(samples: dict[str, list[Sample]], minutes: float) -> dict[str, Any]:
+    nodes: dict[str, dict[str, float]] = {}
+    targets: list[dict[str, Any]] = []
+    for node, found in samples.items():
+        for one in found:
+            one["all_mb"] = one["python_mb"] + one["jvm_mb"]
+        last = found[-1]
+        nodes[node] = {
+            "python_mb": last["python_mb"],
+            "jvm_mb": last["jvm_mb"],
+            "python_mb_per_min": slope(found, "python_mb"),
+            "jvm_mb_per_min": slope(found, "jvm_mb"),
+            "mb_per_min": slope(found, "all_mb"),
+            "disk_mb": last["disk_mb"],
+            "most_disk_mb": max(one["disk_mb"] for one in found),
+            "disk_mb_per_min": slope(found, "disk_mb"),
+        }
+        for what, name in (("mb_per_min", "memory"), ("disk_mb_per_min", "disk")):
+            value = nodes[node][what]
+            targets.append(
+                {
+                    "name": f"{node}: {name}, MB/min",
+                    "value": value,
+                    "max": SLOPE_MB,
+                    "ok": value <= SLOPE_MB,
+                }
+            )
+    return {
+        "bench": "steady",
+        "minutes": minutes,
+        "rate": RATE,
+        "nodes": nodes,
+        "samples": samples,
+        "targets": targets,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for people."""
+    lines = [
+        f"{result['minutes']:g} minutes at {result['rate']:,} tuples/s, two replicas (a, b) and a"
+        " source (e); memory at the end, and how it grew after warming up",
+        f"  {'':4}{'Python':>20}{'JVM':>20}{'disk at the end':>18}{'at most':>10}",
+    ]
+    for node, n in result["nodes"].items():
+        cells = "".join(
+            f"{n[f'{kind}_mb']:>9,.0f} {n[f'{kind}_mb_per_min']:>+6.2f}/min"
+            for kind in ("python", "jvm")
+        )
+        lines.append(f"  {node:4}{cells}{n['disk_mb']:>15.1f} MB{n['most_disk_mb']:>7.1f} MB")
+    return "\n".join([*lines, *target_lines(result["targets"])])

@@ -11,7 +11,11 @@ from types import TracebackType
 
 def _children(pid: int) -> Iterator[int]:
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
+        try:
+            children = task.read_text().split()
+        except OSError:
+            continue  # it ended while we looked
+        for child in children:
             yield int(child)
             yield from _children(int(child))
 

@@ -2,7 +2,7 @@
 
 The same windowed count over the same generated connections, alternately: on one unreplicated
 engine that has one core, and on a cluster of two replicas, each with a core of its own (the
-node of the source and the client share both). All rows are there from the beginning; how fast
+node of the source shares one, as the source of the engine does). All rows are there from the beginning; how fast
 the logs grow is measured between a quarter of the way and the end, when everything is warm.
 Then both at a rate they can easily bear: how long after the source has closed a bucket its
 results are there, in the log of the engine or at the client of the cluster.
@@ -118,7 +118,7 @@ def _replicated(directory: Path, rows: int) -> float:
     path = _write(directory, RATE, f"{rows // RATE} s", "max")
     buckets = rows * 1000 // RATE // BUCKET_MS
     samples: dict[str, Samples] = {"a": [], "b": []}
-    with Trial(path, "counts", cores={"a": {0}, "b": {1}}) as trial:
+    with Trial(path, "counts", cores={"a": {0}, "b": {1}, "e": {0}}) as trial:
         first = trial.base_bucket
         deadline = time.monotonic() + LIMIT_S
         ends: dict[str, int] = {}
@@ -145,7 +145,9 @@ def _apart(directory: Path, *words: str) -> Any:
     command = [sys.executable, "-m", "australis.bench.replicated", str(directory), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if done.returncode:
-        raise Stopped(f"the unreplicated run failed: {done.stderr.strip().splitlines()[-1]}")
+        raise Stopped(
+            f"the unreplicated run failed: {''.join(done.stderr.strip().splitlines()[-1:])}"
+        )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -157,7 +159,7 @@ def _delay_alone(directory: Path) -> list[float]:
 def _delay_replicated(directory: Path) -> list[float]:
     """For each bucket, how long after the source closed it the client had its stable results."""
     path = _write(directory, DELAY_RATE, "1 h", "1")
-    with Trial(path, "counts", cores={"a": {0}, "b": {1}}) as trial:
+    with Trial(path, "counts", cores={"a": {0}, "b": {1}, "e": {0}}) as trial:
         trial.wait_until_stable()
         trial.wait(WARM_S)
         began = time.monotonic()

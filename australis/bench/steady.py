@@ -7,10 +7,12 @@ through them tell how they grow.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ import numpy as np
 from australis.bench import clusters
 from australis.bench.failover import target_lines
 from australis.bench.memory import by_kind
+from australis.kernel.durations import SECOND
+from australis.kernel.errors import Stopped
 from australis.live.trial import Trial
 
 RATE = 3_000
@@ -30,6 +34,7 @@ COUNTS = """\
     compute: {n: count(*)}
 """
 NODES = {"a": "spark", "b": "spark", "e": "reference"}
+MAX_DELAY_S = 10
 EVERY_S = 5.0
 WARM = 0.25
 """This part of the time is for warming up."""
@@ -53,7 +58,7 @@ def measure(minutes: float, scratch: Path | None = None, say: Say = print) -> di
             stream="counts",
             rate=RATE,
             bucket="1 s",
-            max_delay="10 s",
+            max_delay=f"{MAX_DELAY_S} s",
         )
         say("two replicas start")
         with Trial(path, "counts", keep=False) as trial:
@@ -67,10 +72,12 @@ def measure(minutes: float, scratch: Path | None = None, say: Say = print) -> di
 def _samples(trial: Trial, seconds: float, say: Say) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {node: [] for node in NODES}
     began = told = time.monotonic()
+    first = trial.stable_upto
     while (now := time.monotonic()) - began < seconds:
         for node, samples in found.items():
-            files = (trial.base / trial.cluster.state / node).rglob("*")
-            disk = sum(_size(file) for file in files) / 2**20
+            if trial.process(node).poll() is not None:
+                raise Stopped(f"node {node} has ended: see {trial.base / trial.cluster.state}")
+            disk = _size(trial.base / trial.cluster.state / node) / 2**20
             memory = by_kind(trial.process(node).pid)
             samples.append({"at_s": now - began, "disk_mb": disk, **memory})
         if now - told >= 60:
@@ -82,14 +89,19 @@ def _samples(trial: Trial, seconds: float, say: Say) -> dict[str, list[Sample]]:
             )
             say(f"{(now - began) / 60:.0f} min: {'; '.join(said)}")
         trial.wait(EVERY_S)
+    passed = trial.diagram.buckets.size_us / SECOND * (trial.stable_upto - first)
+    if passed < time.monotonic() - began - MAX_DELAY_S:
+        raise Stopped(f"results for only {passed:.0f} s came within {seconds:.0f} s")
     return found
 
 
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size if file.is_file() else 0
-    except FileNotFoundError:
-        return 0  # it went while we looked
+def _size(directory: Path) -> int:
+    size = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):  # it went while we looked
+                size += (Path(place) / name).stat().st_size
+    return size
 
 
 def slope(samples: list[Sample], what: str) -> float:

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from australis.cli.interrupts import terminated_like_interrupted
+
 COUNT = click.IntRange(min=1)
 
 
@@ -17,8 +19,10 @@ PEERS = click.option("--peers", is_flag=True, help="With Flink too; `make peers`
 
 
 @click.group()
-def bench() -> None:
+@click.pass_context
+def bench(context: click.Context) -> None:
     """Measure, side by side, as ratios in one run."""
+    context.with_resource(terminated_like_interrupted())
 
 
 @bench.command()

@@ -322,16 +322,18 @@ class Subscription:
         if after is None:
             assert cluster.epoch_us is not None
             after = diagram.buckets.closed_by(cluster.epoch_us)
+            with suppress(UserError):  # what it acknowledged before is gone
+                after = max(after, connection.kept(stream)[0])
         host = ClientHost(machine, self._say, self._deliver)
+        self._life = time.time_ns() // 1_000_000 - 1_600_000_000_000
         self._readers = [
             threading.Thread(target=self._read, args=(node,), name=f"from {node}", daemon=True)
             for node in self._links
         ]
         for reader in self._readers:
             reader.start()
-        life = time.time_ns() // 1_000_000 - 1_600_000_000_000
         restored = LaneRestored(stream, after, after, after)
-        self._driver.start({client: host}, {client: Started(life, (restored,))})
+        self._driver.start({client: host}, {client: Started(self._life, (restored,))})
 
     def _connector(self, node: str) -> Callable[[], fl.FlightClient]:
         return lambda: _greet(self._cluster, node, self._credentials)
@@ -342,7 +344,7 @@ class Subscription:
 
     def _read(self, node: str) -> None:
         """Fetch what a node has for this client, again and again."""
-        ticket = fl.Ticket(msgspec.msgpack.encode(self.client))
+        ticket = fl.Ticket(msgspec.msgpack.encode((self.client, self._life)))
         while not self._closed.is_set():
             try:
                 with self._connector(node)() as client:
@@ -420,10 +422,12 @@ class Subscription:
             change = self._changes.get(timeout=timeout_s)
         except queue.Empty:
             return None
-        if self._error is not None:
-            raise self._error
-        if change is not None:
-            self._count(-change.nbytes)
+        if change is None:
+            self._changes.put(None)  # for whoever asks again
+            if self._error is not None:
+                raise self._error
+            return None
+        self._count(-change.nbytes)
         return change
 
     def acknowledge(self, upto: int) -> None:

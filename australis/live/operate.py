@@ -14,7 +14,7 @@ from australis.catalog.cluster import Cluster
 from australis.kernel.errors import AustralisError, UserError
 from australis.live.certs import Credentials
 from australis.live.certs import load as load_credentials
-from australis.live.node.links import sentence_of
+from australis.live.node.links import HELLO, Mismatch, greeted, sentence_of
 from australis.live.node.process import connect
 from australis.live.node.server import ask
 
@@ -38,7 +38,11 @@ class Operator:
         address = self.cluster.nodes[node].address
         try:
             with connect(self.cluster, node, self._credentials) as client:
+                if kind != HELLO:
+                    greeted(client, self.cluster.name, node)
                 return ask(client, kind, what, timeout_s)
+        except Mismatch as error:
+            raise UserError(f"is not who is meant: {error}", name=address) from None
         except fl.FlightServerError as error:
             raise UserError(f"refuses: {sentence_of(error)}", name=node) from None
         except (fl.FlightError, pa.ArrowException, OSError):

@@ -42,8 +42,8 @@ def troubles(node: dict[str, Any]) -> list[str]:
             found.append(f"{how.get((link['cut'], link['deaf']), 'deaf to')} {other}")
         if link.get("slow_s"):
             found.append(f"slow to {other} ({link['slow_s']:g} s)")
-        if link["dropped"]:
-            found.append(f"{link['dropped']:,} dropped to {other}")
+        elif link.get("up") is False:
+            found.append(f"cannot reach {other}")
     found += [f"{count:,} refused ({why})" for why, count in node["refused"].items()]
     if node["overflowed"]:
         found.append(f"{node['overflowed']:,} messages too many")

@@ -14,6 +14,7 @@ state/
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,6 +126,15 @@ class StateDirectory:
             return None
         saved = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
         return {name: parse_schema(text) for name, text in saved.items()}
+
+
+def digest(diagram: Diagram, functions: dict[str, str], epoch_us: int) -> str:
+    """What replicas must have in common, in a few letters.
+
+    Where sources are is a matter of their own nodes.
+    """
+    described = {**_describe(diagram, functions), "epoch": epoch_us}
+    return hashlib.sha256(msgspec.json.encode(described)).hexdigest()[:16]
 
 
 def _describe(diagram: Diagram, functions: dict[str, str]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ LONGEST_S = 10.0
 """but never longer than this."""
 WELL_S = 60.0
 """A node that has lived so long is well: the next time it is started again soon."""
+DETACHED_S = 25.0
+"""So long a supervisor may take to stop its nodes."""
 HELLO_S = 0.5
 USERS_MISTAKE = 2
 """The exit code of a command whose input is wrong; starting it again does not help."""
@@ -218,7 +220,7 @@ def detach(file: Path, cluster: Cluster, base: Path, patience_s: float) -> int:
     try:
         _wait_until_up(Operator(cluster, base), process, patience_s)
     except BaseException:
-        end([who for who in [identity(process.pid)] if who])
+        end([who for who in [identity(process.pid)] if who], DETACHED_S)
         raise
     if process.returncode == USERS_MISTAKE:
         raise UserError(last_line(log, logged))

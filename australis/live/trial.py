@@ -125,14 +125,16 @@ class Trial:
 
     def close(self) -> None:
         """Stop everything."""
-        if self._connection is not None:
-            self._connection.close()
-        for process in self._processes.values():
-            self._signal(process, signal.SIGCONT)
-        end([who for p in self._processes.values() if (who := identity(p.pid))])
-        for process in self._processes.values():
-            self._signal(process, signal.SIGKILL)  # whatever it has left behind
-            process.wait()
+        try:
+            if self._connection is not None:
+                self._connection.close()
+            for process in self._processes.values():
+                self._signal(process, signal.SIGCONT)
+            end([who for p in self._processes.values() if (who := identity(p.pid))])
+        finally:
+            for process in self._processes.values():
+                self._signal(process, signal.SIGKILL)  # whatever it has left behind
+                process.wait()
 
     def start(self, node: str) -> None:
         """Start a node, or start it again."""

@@ -182,4 +182,5 @@ class _SlowTruth(Truth):
     recovery_us = 0
 
     def _recovery_us(self, fault: Fault) -> int:
-        return super()._recovery_us(fault) + self.recovery_us
+        found = super()._recovery_us(fault)
+        return found + self.recovery_us if found else 0

@@ -148,7 +148,7 @@ def test_the_table_shows_what_is_wrong() -> None:
         "not heard by b": link | {"cut": True},
         "deaf to b": link | {"deaf": True},
         "slow to b (0.5 s)": link | {"slow_s": 0.5},
-        "1,200 dropped to b": link | {"dropped": 1200},
+        "cannot reach b": link | {"up": False},
     }
     for words, one in trouble.items():
         assert cells(told(links={"b": one}))[-1] == [words]

@@ -34,7 +34,7 @@ TUNED = {
     "parallelism.default": 1,
     "taskmanager.numberOfTaskSlots": 1,
     "jobmanager.memory.process.size": "1 g",
-    "taskmanager.memory.process.size": "1 g",
+    "taskmanager.memory.process.size": "1728 m",
 }
 """Settings with which it notices and mends failures fastest."""
 
@@ -75,6 +75,7 @@ class Flink:
             "taskmanager.bind-host": "localhost",
             "taskmanager.host": "localhost",
             "rest.address": "localhost",
+            "rest.bind-address": "localhost",
             "rest.port": self._rest,
             "execution.checkpointing.dir": (directory / "checkpoints").as_uri(),
             "io.tmp.dirs": str(directory / "tmp"),

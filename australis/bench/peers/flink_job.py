@@ -7,9 +7,11 @@ The file has statements with an empty line between them; the last one is the job
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+import yaml
 from pyflink.common import Configuration
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
@@ -17,12 +19,15 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 def main(port: str, file: str) -> None:
     """Hand the statements over; the job goes on without this process."""
     config = Configuration()
+    settings = yaml.safe_load((Path(os.environ["FLINK_CONF_DIR"]) / "config.yaml").read_text())
+    for name, value in settings.items():  # what a job is told does not come from the cluster
+        config.set_string(name, str(value))
     config.set_string("execution.target", "remote")
     config.set_string("execution.attached", "false")
     config.set_string("rest.address", "localhost")
     config.set_string("rest.port", port)
-    settings = EnvironmentSettings.new_instance().in_streaming_mode()
-    environment = TableEnvironment.create(settings.with_configuration(config).build())
+    made = EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(config)
+    environment = TableEnvironment.create(made.build())
     for statement in Path(file).read_text().split("\n\n"):
         environment.execute_sql(statement)
 

@@ -1,4 +1,4 @@
-"""Two inputs as files that come twice a second; one of them can be held back."""
+"""Inputs as files that come several times a second; the last one can be held back."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 KEYS = 4
-STEP_S = 0.5
-WINDOW_MS = 1000
+KEEP_S = 120.0
+"""So long files stay: a directory must not grow without end."""
 
 Cell = tuple[int, int]
 """The end of a window in milliseconds, and a key."""
@@ -19,11 +19,13 @@ Cell = tuple[int, int]
 class Inputs:
     """Writes files of rows, each with a key and its time, until it is closed."""
 
-    def __init__(self, directory: Path, rate: int) -> None:
-        self.directories = (directory / "in1", directory / "in2")
+    def __init__(self, *directories: Path, rate: int, window_ms: int, step_s: float = 0.5) -> None:
+        self.directories = directories
+        self._window_ms = window_ms
+        self._step_s = step_s
         self.expected: Counter[Cell] = Counter()
         """How many rows each window has of each key, those held back included."""
-        self._rows = int(rate * STEP_S)
+        self._rows = int(rate * step_s)
         self._held: list[tuple[Path, Path]] = []
         self._holds = False
         self._lock = threading.Lock()
@@ -39,17 +41,26 @@ class Inputs:
         self._thread.join()
 
     def cut(self) -> None:
-        """Hold the second input back from now on."""
+        """Hold the last input back from now on."""
         with self._lock:
             self._holds = True
 
     def heal(self) -> None:
-        """Let it through again, and all that was held back."""
+        """Let it through again, and all that was held back: as one file, so in its order."""
         with self._lock:
             self._holds = False
-            for made, there in self._held:
-                made.rename(there)
-            self._held.clear()
+            if self._held:
+                whole = self.directories[-1] / ".held"
+                whole.write_text("".join(made.read_text() for made, _ in self._held))
+                for made, _ in self._held:
+                    made.unlink()
+                whole.rename(self._held[-1][1])
+                self._held.clear()
+
+    def expected_now(self) -> dict[Cell, int]:
+        """What has been written by now, those held back included."""
+        with self._lock:
+            return dict(self.expected)
 
     def _write(self) -> None:
         number, due = 0, time.monotonic()
@@ -57,11 +68,13 @@ class Inputs:
             now_ms = time.time_ns() // 1_000_000
             for one in self.directories:
                 self._write_one(one, number, now_ms)
-            number, due = number + 1, due + STEP_S
+                old = one / f"{number - int(KEEP_S / self._step_s):08d}.json"
+                old.unlink(missing_ok=True)
+            number, due = number + 1, due + self._step_s
 
     def _write_one(self, directory: Path, number: int, now_ms: int) -> None:
-        """The rows of the last half second."""
-        step_ms = int(STEP_S * 1000)
+        """The rows since the last step."""
+        step_ms, window = int(self._step_s * 1000), self._window_ms
         rows = [
             {"k": i % KEYS, "ms": now_ms - step_ms + i * step_ms // self._rows}
             for i in range(self._rows)
@@ -70,8 +83,8 @@ class Inputs:
         made.write_text("".join(json.dumps(row) + "\n" for row in rows))
         there = directory / f"{number:08d}.json"
         with self._lock:
-            self.expected.update(((r["ms"] // WINDOW_MS + 1) * WINDOW_MS, r["k"]) for r in rows)
-            if self._holds and directory is self.directories[1]:
+            self.expected.update(((r["ms"] // window + 1) * window, r["k"]) for r in rows)
+            if self._holds and directory is self.directories[-1]:
                 self._held.append((made, there))
             else:
                 made.rename(there)

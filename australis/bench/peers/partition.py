@@ -16,15 +16,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from australis.bench.peers import WINDOW_MS
 from australis.bench.peers.flink import Flink
-from australis.bench.peers.inputs import WINDOW_MS, Cell, Inputs
+from australis.bench.peers.inputs import Cell, Inputs
 from australis.kernel.errors import Stopped
 
 START_S = 180.0
@@ -89,14 +90,15 @@ def spark(directory: Path, results: Results, policy: str) -> Iterator[None]:
     try:
         yield
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 _TABLES = """
 CREATE TABLE {name} (
-  k INT, ms BIGINT, at AS TO_TIMESTAMP_LTZ(ms, 3),
-  WATERMARK FOR at AS at - INTERVAL '0.5' SECOND
+  k INT, ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3),
+  WATERMARK FOR ts AS ts - INTERVAL '0.5' SECOND
 ) WITH (
   'connector' = 'filesystem', 'path' = '{path}', 'format' = 'json',
   'source.monitor-interval' = '100 ms'
@@ -105,12 +107,12 @@ _RESULTS = "CREATE TABLE results (ends TIMESTAMP(3), k INT, n BIGINT) WITH ('con
 _PLAIN = """
 INSERT INTO results
 SELECT window_end, k, COUNT(*)
-FROM TABLE(TUMBLE(TABLE inputs, DESCRIPTOR(at), INTERVAL '1' SECOND))
+FROM TABLE(TUMBLE(TABLE inputs, DESCRIPTOR(ts), INTERVAL '1' SECOND))
 GROUP BY window_start, window_end, k"""
 _CORRECTING = """
 INSERT INTO results
-SELECT TUMBLE_END(at, INTERVAL '1' SECOND), k, COUNT(*)
-FROM inputs GROUP BY TUMBLE(at, INTERVAL '1' SECOND), k"""
+SELECT TUMBLE_END(ts, INTERVAL '1' SECOND), k, COUNT(*)
+FROM inputs GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
 _IDLE = {"table.exec.source.idle-timeout": "1 s"}
 _LATE = {
     "table.exec.emit.late-fire.enabled": "true",
@@ -125,10 +127,10 @@ def flink(directory: Path, results: Results, job: str, settings: dict[str, str])
     tables = [
         _TABLES.format(name=name, path=(directory / name).as_uri()) for name in ("in1", "in2")
     ]
-    options = [f"SET '{name}' = '{value}'" for name, value in settings.items()]
-    with Flink(directory / "flink", results.take_flink, task_managers=1) as cluster:
+    told = {"table.local-time-zone": "UTC", **settings}
+    with Flink(directory / "flink", results.take_flink, told, task_managers=1) as cluster:
         cluster.submit(
-            "SET 'table.local-time-zone' = 'UTC'", *options, *tables, _RESULTS,
+            *tables, _RESULTS,
             "CREATE VIEW inputs AS SELECT * FROM in1 UNION ALL SELECT * FROM in2", job,
         )  # fmt: skip
         yield
@@ -151,7 +153,8 @@ def measure(
     for number, name in enumerate(names):
         say(f"{name}: it starts")
         directory = root / f"peer-{number}"
-        inputs, results = Inputs(directory, rate), Results()
+        places = (directory / "in1", directory / "in2")
+        inputs, results = Inputs(*places, rate=rate, window_ms=WINDOW_MS), Results()
         try:
             with PEERS[name](directory, results):
                 _until(lambda r=results: len(r.news()) > 20, name)  # type: ignore[misc]
@@ -181,7 +184,7 @@ def _one(inputs: Inputs, results: Results, seconds: float) -> dict[str, Any]:
     time.sleep(SETTLED_S + seconds / 5)
     touched = {
         cell: n
-        for cell, n in inputs.expected.items()
+        for cell, n in inputs.expected_now().items()
         if cut_ms - WINDOW_MS < cell[0] <= healed_ms + WINDOW_MS
     }
     lost = {cell: n - results.counts.get(cell, 0) for cell, n in touched.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from australis.bench.peers.inputs import WINDOW_MS
+from australis.bench.peers import WINDOW_MS
 from australis.spark.session import open_session
 
 

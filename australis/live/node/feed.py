@@ -11,16 +11,21 @@ from australis.diagram.model import Source
 from australis.kernel.machine import Event
 from australis.live.datapath import SharedLog
 from australis.live.node.hosts import SourceHost
+from australis.live.options import Options
 from australis.live.proxy import SourceProxy
 from australis.protocols.dpc.effects import BucketClosed
 from australis.streams.buckets import END_OF_STREAM_US
+
+FAST = 16
+"""So much faster than time a source that was read at full speed goes on when it has ended."""
 
 
 class SourceFeed:
     """Tells a source's machine which buckets are closed.
 
     While the source gives rows that is what its proxy has logged. When it has ended, empty
-    buckets follow as time passes: its stream must not hold up those it is merged with.
+    buckets follow as time passes, by the clock that its rows followed: its stream must not hold
+    up those it is merged with.
     """
 
     def __init__(
@@ -40,6 +45,10 @@ class SourceFeed:
         self._host = host
         self._post = post
         self._now = now
+        self._source = source
+        self._began = began
+        self._over: tuple[int, int] | None = None
+        """When the end of a source without a pace of its own was seen, and at which bucket."""
         self._closed = log.buckets.closed_by(log.boundary_us) if not self._ended else -1
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -93,7 +102,22 @@ class SourceFeed:
         while not self._stopping.wait(every_s):
             if self._ended:
                 rows = self.log.last_bucket
-                self._close(max(self.closed + 1, -1 if rows is None else rows, self._known))
+                known = max(self.closed, -1 if rows is None else rows, self._known)
+                self._close(max(known, self._by_now(known)))
+
+    def _by_now(self, known: int) -> int:
+        """The bucket up to which time has passed for a source that has ended."""
+        source, buckets, now = self._source, self.log.buckets, self._now()
+        if source.kind in ("push", "tcp"):
+            return buckets.closed_by(now - source.slack_us)
+        speed = Options(source, source.options).speed()
+        if speed is not None:
+            at_us, stream_us = self._began
+            return buckets.closed_by(stream_us + int((now - at_us) * speed) - source.slack_us)
+        if self._over is None:
+            self._over = (now, known)
+        since, bucket = self._over
+        return bucket + FAST * (now - since) // buckets.size_us
 
     @property
     def _known(self) -> int:

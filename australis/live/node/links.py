@@ -26,12 +26,14 @@ from australis.live.node.wire import LARGEST, VERSION, short
 
 WAITING_BYTES = 64 << 20
 """More than this does not wait for one node, unless it is a single message."""
-AT_A_TIME = 8 << 20
+AT_A_TIME = 1 << 20
 """So many bytes are sent in one call, or one message."""
 MESSAGES = 4096
 """So many messages are sent in one call at most."""
 PATIENCE_S = 2.0
-"""A call that takes longer has failed: the other node is gone, or stands still."""
+"""A call that takes longer has failed: the other node is gone, or stands still,"""
+SLOWEST = 256 << 10
+"""unless it carries more bytes than a slow network does in this many a second."""
 AGAIN_S = 0.05
 """So long after a failure a node is tried again,"""
 STRANGER_S = 3.0
@@ -63,10 +65,15 @@ class Hello(msgspec.Struct, frozen=True):
     version: int
     cluster: str
     node: str
+    digest: str = ""
+    """Of what it computes; empty if it does not say."""
 
 
-def greeted(client: fl.FlightClient, cluster: str, node: str) -> fl.FlightClient:
-    """The connection, once this node of this cluster has answered; else a `Mismatch`."""
+def greeted(client: fl.FlightClient, cluster: str, node: str, digest: str = "") -> fl.FlightClient:
+    """The connection, once this node of this cluster has answered; else a `Mismatch`.
+
+    With a digest of what is computed, that must be the same there.
+    """
     try:
         hello = _hello(client, node)
         if hello.version != VERSION:
@@ -77,6 +84,8 @@ def greeted(client: fl.FlightClient, cluster: str, node: str) -> fl.FlightClient
             raise Mismatch(f"'{node}' is of cluster '{short(hello.cluster)}', not of '{cluster}'")
         if hello.node != node:
             raise Mismatch(f"'{short(hello.node)}' answers where '{node}' should")
+        if digest and hello.digest != digest:
+            raise Mismatch(f"'{node}' has another diagram, other functions or another epoch")
     except BaseException:
         client.close()
         raise
@@ -179,8 +188,8 @@ class Link:
     def _post(self, batch: list[bytes]) -> None:
         if self._client is None:
             self._client = self._connect()
-        options = fl.FlightCallOptions(timeout=PATIENCE_S)
         body = pack(batch)
+        options = fl.FlightCallOptions(timeout=PATIENCE_S + len(body) / SLOWEST)
         for _ in self._client.do_action(fl.Action(POST, body), options):
             pass
         self.sent += len(batch)

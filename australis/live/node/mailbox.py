@@ -40,6 +40,8 @@ class Mailbox:
         self._reader = 0
         """Which of the client's streams is the current one; 0 while there is none."""
         self._opened = 0
+        self._life = 0
+        """The latest process of the client."""
         self._streams = 0
         """How many streams there are, with those that were given up but hang."""
         self._changed = threading.Condition()
@@ -66,8 +68,11 @@ class Mailbox:
             self._reader = 0
             self._changed.notify_all()
 
-    def read(self) -> Iterator[pa.RecordBatch]:
+    def read(self, life: int) -> Iterator[pa.RecordBatch]:
         """What comes for the client, until it opens another stream or this one is closed."""
+        if life < self._life:
+            raise WireError("another process reads in this name, and began later")
+        self._life = life
         if self._streams >= STREAMS:
             raise WireError(f"{STREAMS} streams are open already, and nobody reads them")
         return self._read()

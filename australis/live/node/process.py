@@ -52,7 +52,7 @@ from australis.live.node.spark_lanes import SparkLanes
 from australis.live.node.trace import Trace
 from australis.live.node.turns import Turns
 from australis.live.processes import identity, outlive
-from australis.live.state import StateDirectory
+from australis.live.state import StateDirectory, digest
 from australis.protocols.dpc.effects import (
     InstallSnapshot,
     LaneRestored,
@@ -135,6 +135,8 @@ class Node:
         self._driver = Driver(self._failed, self._clock, self._entries.next)
         self._links: dict[str, Link] = {}
         self._mailboxes = {client: Mailbox() for client in cluster.clients}
+        self.digest = ""
+        """What nodes must have in common: the diagram, its functions and the epoch."""
         self._guests = Guests()
         self._deaf: set[str] = set()
         """Nodes whose messages are not heard, in a rehearsed failure."""
@@ -214,6 +216,7 @@ class Node:
         remedy = "remove the state of every node to begin anew, or name another 'state'"
         self._state.refuse_other(self._diagram, functions, remedy)
         self._state.claim(self._diagram, functions)
+        self.digest = digest(self._diagram, functions, self._epoch_us)
 
     def _reporter(self, host: ReplicaHost) -> Callable[[Event], None]:
         return lambda event: self._driver.post(host.name, event, host.work.done(event))
@@ -339,7 +342,8 @@ class Node:
         return lambda: self._connect(node)
 
     def _connect(self, node: str) -> fl.FlightClient:
-        return greeted(connect(self._cluster, node, self._credentials), self.cluster, node)
+        client = connect(self._cluster, node, self._credentials)
+        return greeted(client, self.cluster, node, self.digest)
 
     def _listen(self) -> NodeServer:
         scheme = "grpc" if self._credentials is None else "grpc+tls"
@@ -417,15 +421,15 @@ class Node:
         received = MessageReceived(envelope.sender, envelope.message)
         self._driver.post(envelope.to, received, entry_of(at, envelope.cause), len(body))
 
-    def inbox(self, node: str | None, client: str) -> Iterable[Any]:
-        """The stream of messages for a client."""
+    def inbox(self, node: str | None, client: str, life: int) -> Iterable[Any]:
+        """The stream of messages for a client in one of its lives."""
         if is_guest(client):
-            return self._guests.heard(client, node).read()
+            return self._guests.heard(client, node).read(life)
         if client not in self._mailboxes:
             raise wire.WireError(f"'{client}' is not a client of this cluster")
         if node is not None and node != client:
             raise wire.WireError(f"'{node}' may not read what is for '{client}'")
-        return self._mailboxes[client].read()
+        return self._mailboxes[client].read(life)
 
     # --- snapshots ------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ class Answers(Protocol):
 
     cluster: str
     name: str
+    digest: str
 
     def knows(self, node: str) -> bool:
         """Whether a certificate of this name is of this cluster."""
@@ -53,8 +54,8 @@ class Answers(Protocol):
         """Take one message that came from this node (None: nobody proved who it is)."""
         ...
 
-    def inbox(self, node: str | None, client: str) -> Iterable[pa.RecordBatch]:
-        """The stream of messages for a client."""
+    def inbox(self, node: str | None, client: str, life: int) -> Iterable[pa.RecordBatch]:
+        """The stream of messages for a client in one of its lives."""
         ...
 
     def status(self) -> dict[str, Any]:
@@ -127,8 +128,8 @@ class NodeServer(fl.FlightServerBase):
     def do_get(self, context: Any, ticket: fl.Ticket) -> fl.FlightDataStream:
         try:
             node = self._caller(context)
-            client = msgspec.msgpack.decode(ticket.ticket, type=str)
-            batches = self._answers.inbox(node, client)
+            client, life = msgspec.msgpack.decode(ticket.ticket, type=tuple[str, int])
+            batches = self._answers.inbox(node, client, life)
         except Exception as error:
             raise self._refuse(context, error) from None
         return fl.GeneratorStream(MESSAGES, batches)
@@ -158,7 +159,7 @@ class NodeServer(fl.FlightServerBase):
         match kind:
             case "hello":
                 me = self._answers
-                return [self._packed(Hello(VERSION, me.cluster, me.name))]
+                return [self._packed(Hello(VERSION, me.cluster, me.name, me.digest))]
             case "status":
                 return [self._packed(self._answers.status())]
             case "snapshot":

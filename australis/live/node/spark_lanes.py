@@ -16,6 +16,7 @@ the fork is dropped, a new one is cloned from the stable query's checkpoint.
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import threading
 import time
@@ -27,7 +28,7 @@ from pathlib import Path
 from australis.diagram.fragments import Plan
 from australis.kernel.errors import Stopped
 from australis.live.datapath import SharedLog, decode_state, encode_state
-from australis.live.files import FileDisk, make_directory
+from australis.live.files import FileDisk, make_directory, replace_file
 from australis.live.flight import DataPathServer
 from australis.live.flight_port import FACTORY
 from australis.live.node import excerpt, lanes
@@ -88,10 +89,11 @@ class _Output:
     """What a warm query that is still being made will have to work on."""
 
     @property
-    def quiet(self) -> bool:
-        """Whether the stable query stands between two batches, and its checkpoint says so."""
-        if self.job is not None:
-            return False
+    def checkpointed(self) -> bool:
+        """Whether the last batch the stable query has committed is in its checkpoint.
+
+        Another one may have begun: what it leaves behind is what a crash would leave.
+        """
         n = last_commit(self.stable.checkpoint)
         if n is None:
             return self.stable.at == BEFORE_ALL
@@ -126,6 +128,8 @@ class SparkLanes:
         self._spark: SparkSession | None = None
         self._server: DataPathServer | None = None
         self._names = itertools.count()
+        self._changing = threading.Lock()
+        """Held while a stable query is started or replaced."""
         self._closed = False
         self._outputs = {
             output: self._open(output, plan, schemas) for output, plan in plans.items()
@@ -153,6 +157,12 @@ class SparkLanes:
     def restore(self, output: str, base: int) -> LaneRestored:
         one = self._outputs[output]
         stable, log = one.stable, one.log
+        installing = _installing(stable.checkpoint)
+        if installing.exists():  # half of a replica's state is no state
+            shutil.rmtree(stable.checkpoint, ignore_errors=True)
+            log.restart_at(base)
+            stable.batch_id = -1
+            installing.unlink()
         n = last_commit(stable.checkpoint)
         if n is None and log.boundary_us < self._buckets.end(base):
             log.restart_at(base)
@@ -179,7 +189,9 @@ class SparkLanes:
             self._spark = self._session()
             self._server = DataPathServer(self._work, self._on_error)
             for one in self._outputs.values():
-                self._start(one, one.stable)
+                with self._changing:
+                    if one.stable.lane is None:
+                        self._start(one, one.stable)
             while not self._wait(LOOK_EVERY_S):
                 for one in self._outputs.values():
                     self._look_after(one)
@@ -210,8 +222,8 @@ class SparkLanes:
                 warm.lane.check()
             except Stopped:
                 self._discard(one)
-        idle = one.warm is None and one.fork is None and not one.warming
-        if self._keeps_warm and idle and one.stable.batch_id >= 0:
+        needed = one.fork is not None or (self._keeps_warm and one.stable.batch_id >= 0)
+        if needed and one.warm is None and not one.warming:
             self._make_warm(one)
 
     def close(self) -> None:
@@ -258,7 +270,7 @@ class SparkLanes:
     def _asked(self, query: Query) -> None:
         """When Spark asks for the next batch, the commit of the one before is on disk."""
         one = self._outputs.get(query.name)
-        if one is None or not one.wants_checkpoint or one.job is not None:
+        if one is None or not one.wants_checkpoint:
             return
         if (query.checkpoint / "commits" / str(query.batch_id)).exists():
             one.wants_checkpoint = False
@@ -328,17 +340,19 @@ class SparkLanes:
             query.closed = True
             self._changed.notify_all()
 
-        def end() -> None:
-            with suppress(Exception):
-                if query.lane is not None:
-                    query.lane.stop()
-            self._work.lanes.pop(query.name, None)
-            shutil.rmtree(query.checkpoint, ignore_errors=True)
+        threading.Thread(
+            target=self._end, args=(query,), name=f"end of {query.name}", daemon=True
+        ).start()
 
-        threading.Thread(target=end, name=f"end of {query.name}", daemon=True).start()
+    def _end(self, query: Query) -> None:
+        with suppress(Exception):
+            if query.lane is not None:
+                query.lane.stop()
+        self._work.lanes.pop(query.name, None)
+        shutil.rmtree(query.checkpoint, ignore_errors=True)
 
     def _make_warm(self, one: _Output) -> None:
-        """Clone the stable query's checkpoint as it stands between two batches, and start it."""
+        """Clone the stable query's checkpoint after its last batch, and start it."""
         one.warming = True
 
         def make() -> None:
@@ -346,6 +360,8 @@ class SparkLanes:
                 query = self._cloned(one)
                 if query is not None:
                     self._start(one, query)
+                    if query.closed:  # dropped while it was starting
+                        self._end(query)
             except BaseException as error:
                 if not self._closed:
                     self._on_error(error)
@@ -356,7 +372,7 @@ class SparkLanes:
 
     def _cloned(self, one: _Output) -> Query | None:
         with self._changed:
-            while self._server is None or not one.quiet:
+            while self._server is None or not one.checkpointed:
                 if self._closed:
                     return None
                 self._changed.wait(0.05)
@@ -376,6 +392,7 @@ class SparkLanes:
                 checkpoint,
                 stable.at,
             )
+            query.work.update(stable.work)
             query.work.update(one.later)
             one.later.clear()
             if one.fork is not None:
@@ -389,16 +406,21 @@ class SparkLanes:
         one = self._outputs[output]
         copy = self._directory / "forks" / output / f"snapshot{next(self._names)}"
         with self._changed:
-            deadline = time.monotonic() + QUIET_S
-            while not one.quiet:
-                if time.monotonic() > deadline:
-                    raise Stopped(f"'{output}' is too busy for a snapshot now")
-                self._changed.wait(0.05)
-            n = last_commit(one.stable.checkpoint)
-            if n is None:
-                raise Stopped(f"there is no checkpoint of '{output}' yet")
-            clone(one.stable.checkpoint, copy, n)
-            upto, memo = one.stable.at, encode_state(one.stable.output.state)
+            stable = one.stable
+            stable.held = True  # until the log has all of what it has taken in
+            try:
+                deadline = time.monotonic() + QUIET_S
+                while not one.checkpointed or not stable.complete:
+                    if time.monotonic() > deadline or one.stable is not stable:
+                        raise Stopped(f"'{output}' is too busy for a snapshot now")
+                    self._changed.wait(0.05)
+                n = last_commit(stable.checkpoint)
+                if n is None:
+                    raise Stopped(f"there is no checkpoint of '{output}' yet")
+                clone(stable.checkpoint, copy, n)
+            finally:
+                stable.held = False
+            upto, memo = stable.at, encode_state(stable.output.state)
         files = {str(p.relative_to(copy)): p.read_bytes() for p in copy.rglob("*") if p.is_file()}
         shutil.rmtree(copy, ignore_errors=True)
         return upto, {MEMO: memo, excerpt.LOG: excerpt.pack(one.log, upto), **files}
@@ -413,33 +435,44 @@ class SparkLanes:
             state = decode_state(files[MEMO], one.log.schema)
         except Exception as error:
             raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
-        with self._changed:
-            self._discard(one)
-            one.fork = None
-            old.closed = True
-            self._changed.notify_all()
-        if old.lane is not None:
-            old.lane.stop()
-        shutil.rmtree(old.checkpoint, ignore_errors=True)
-        for name, data in files.items():
-            if name not in (MEMO, excerpt.LOG):
-                path = old.checkpoint / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-        log.replace(one.log, files[MEMO])
-        with self._changed:
-            one.job = None
-            one.stable = Query.of(
-                output,
-                one.plan,
-                one.merged,
-                one.log.schema,
-                self._buckets,
-                state,
-                old.checkpoint,
-                upto,
-            )
-            self._work.lanes[output] = one.stable
-        if self._server is not None:
-            self._start(one, one.stable)
+        with self._changing:
+            with self._changed:
+                self._discard(one)
+                one.fork = None
+                old.closed = True
+                self._changed.notify_all()
+            if old.lane is not None:
+                old.lane.stop()
+            installing = _installing(old.checkpoint)
+            make_directory(installing.parent)
+            replace_file(installing, b"")
+            shutil.rmtree(old.checkpoint, ignore_errors=True)
+            for name, data in files.items():
+                if name not in (MEMO, excerpt.LOG):
+                    path = old.checkpoint / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(data)
+            os.sync()
+            log.replace(one.log, files[MEMO])
+            installing.unlink()
+            with self._changed:
+                one.job = None
+                one.stable = Query.of(
+                    output,
+                    one.plan,
+                    one.merged,
+                    one.log.schema,
+                    self._buckets,
+                    state,
+                    old.checkpoint,
+                    upto,
+                )
+                self._work.lanes[output] = one.stable
+            if self._server is not None:
+                self._start(one, one.stable)
         return log.begins
+
+
+def _installing(checkpoint: Path) -> Path:
+    """It exists while a replica's state is being written where this checkpoint is."""
+    return checkpoint.with_name(f"{checkpoint.name}.installing")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from australis.diagram.fragments import Plan
-from australis.kernel.errors import Stopped
 from australis.live.node.lanes import Inputs
 from australis.spark.checkpoint import batch_offsets
 from australis.spark.lane import Lane
@@ -31,8 +29,6 @@ ROWS_PER_BATCH = 1 << 20
 """A micro-batch takes at most so many tuples, but always a whole bucket."""
 CHUNK_ROWS = 1 << 14
 """So many tuples, or a whole bucket, are merged and sent at a time."""
-PATIENCE_S = 120.0
-"""So long a batch that was begun before a crash waits for its inputs to come again."""
 IDLE_S = 0.1
 """A query that has nothing to do is not answered before something has changed, or so long."""
 
@@ -64,6 +60,8 @@ class Query:
     batch_id: int = -1
     """The last micro-batch it has committed."""
     lane: Lane | None = None
+    held: bool = False
+    """It takes in nothing more for the moment."""
     closed: bool = False
 
     @classmethod
@@ -152,10 +150,11 @@ class Work:
         with self.changed:
             query = self._known(name)
             self._on_asked(query)
-            if query.allowed <= after and query.complete:
+            if (query.allowed <= after or query.held) and query.complete:
                 self.changed.wait(IDLE_S)
                 self._known(name)
-            return query.release.latest(after, reader, query.allowed, query.rows_between, False)
+            allowed = min(after, query.allowed) if query.held else query.allowed
+            return query.release.latest(after, reader, allowed, query.rows_between, False)
 
     def rows(self, name: str, after: int, upto: int) -> int:
         """How many tuples the buckets (after, upto] hold."""
@@ -165,10 +164,7 @@ class Work:
 
     def _await(self, name: str, upto: int) -> None:
         """A batch that was begun before a crash is repeated as soon as its inputs are here."""
-        deadline = time.monotonic() + PATIENCE_S
         while self._known(name).allowed < upto:
-            if time.monotonic() > deadline:
-                raise Stopped(f"the inputs of '{name}' up to bucket {upto} did not come again")
             self.changed.wait(IDLE_S)
 
     def read(

@@ -219,7 +219,7 @@ def test_connections_that_say_nothing(cluster: SmallCluster) -> None:
 
 def test_calls_that_are_begun_and_given_up(cluster: SmallCluster) -> None:
     address = f"grpc://{cluster.cluster.nodes['a'].address}"
-    ticket = fl.Ticket(msgspec.msgpack.encode("guest of nobody"))
+    ticket = fl.Ticket(msgspec.msgpack.encode(("guest of nobody", 1)))
     for _ in range(50):
         client = fl.connect(address)
         with suppress(fl.FlightError):
@@ -235,7 +235,7 @@ def test_a_reader_that_never_reads(cluster: SmallCluster, monkeypatch: pytest.Mo
     """A guest fetches nothing of what it asked for; nobody else notices."""
     node = cluster.nodes["a"]
     client = fl.connect(f"grpc://{cluster.cluster.nodes['a'].address}")
-    stream = client.do_get(fl.Ticket(msgspec.msgpack.encode("guest who sleeps")))
+    stream = client.do_get(fl.Ticket(msgspec.msgpack.encode(("guest who sleeps", 1))))
     begins = node.output("counts").begins
     for number in range(1, 100):
         want = Want("counts", True, True, True, begins, begins, begins, begins + 1000)

@@ -119,7 +119,7 @@ def test_a_guest_for_whom_there_is_no_room_is_told(tmp_path: Path) -> None:
     with SmallCluster(tmp_path) as c, connect(c.path) as connection:
         for node in ("a", "b"):
             for i in range(GUESTS):
-                c.nodes[node].inbox(None, f"guest {i}")
+                c.nodes[node].inbox(None, f"guest {i}", 1)
         guest = connection.subscribe("counts", guest=True)
         with pytest.raises(Stopped, match=f"there are {GUESTS} guests already"):
             taken(guest, 1)

@@ -47,6 +47,7 @@ class Answers:
 
     cluster = "c"
     name = "b"
+    digest = ""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
@@ -67,10 +68,10 @@ class Answers:
             raise WireError("not a message")
         self.got.append(body)
 
-    def inbox(self, node: str | None, client: str) -> Iterable[pa.RecordBatch]:
+    def inbox(self, node: str | None, client: str, life: int) -> Iterable[pa.RecordBatch]:
         if client != "reader":
             raise WireError(f"'{client}' is not a client of this cluster")
-        return self.mailbox.read()
+        return self.mailbox.read(life)
 
     def status(self) -> dict[str, Any]:
         return {"node": self.name}
@@ -322,6 +323,17 @@ def test_a_stranger_is_asked_again_only_now_and_then() -> None:
         assert there.asked == ["hello"]
 
 
+def test_a_node_that_computes_something_else_is_left_alone() -> None:
+    answers = Answers()
+    answers.digest = "theirs"
+    with served(answers) as there:
+        port = there.port
+        greeted(client_of(port), "c", "b").close()
+        greeted(client_of(port), "c", "b", "theirs").close()
+        with pytest.raises(Mismatch, match="'b' has another diagram, other functions or another"):
+            greeted(client_of(port), "c", "b", "ours")
+
+
 def test_another_service_is_no_node() -> None:
     class Other(fl.FlightServerBase):
         pass
@@ -334,7 +346,7 @@ def test_another_service_is_no_node() -> None:
 
 
 def open_box(box: Mailbox) -> Iterator[pa.RecordBatch]:
-    stream = box.read()
+    stream = box.read(1)
     thread = threading.Thread(target=lambda: next(stream))
     box_opened = box._opened
     thread.start()
@@ -377,6 +389,14 @@ def test_messages_are_written_in_small_lots(monkeypatch: pytest.MonkeyPatch) -> 
     assert box._bytes == 0
 
 
+def test_an_earlier_process_of_a_client_is_refused() -> None:
+    box = Mailbox()
+    box.read(7)
+    box.read(7)
+    with pytest.raises(WireError, match="another process reads in this name"):
+        box.read(6)
+
+
 def test_another_stream_takes_over() -> None:
     box = Mailbox()
     old = open_box(box)
@@ -395,9 +415,9 @@ def test_only_so_many_streams_hang() -> None:
     box = Mailbox()
     hanging = [open_box(box) for _ in range(mailbox.STREAMS)]
     with pytest.raises(WireError, match="16 streams are open already"):
-        box.read()
+        box.read(1)
     hanging.pop().close()  # type: ignore[attr-defined]
-    box.read()
+    box.read(1)
 
 
 # --- the server --------------------------------------------------------------------------------
@@ -504,7 +524,7 @@ def test_a_name_that_the_cluster_does_not_know_gets_nothing() -> None:
         for kind in ("hello", "status", "post", "snapshot", "fault"):
             said = refusal(lambda kind=kind: list(client.do_action(fl.Action(kind, b""))))  # type: ignore[misc]
             assert said == "'stranger' is not of this cluster"
-        ticket = fl.Ticket(msgspec.msgpack.encode("reader"))
+        ticket = fl.Ticket(msgspec.msgpack.encode(("reader", 1)))
         assert "'stranger'" in refusal(lambda: client.do_get(ticket).read_chunk())
         assert there.refused == {"WireError": 6}
 
@@ -519,7 +539,7 @@ def test_only_a_client_has_an_inbox() -> None:
 def test_a_client_that_never_reads_holds_up_nobody() -> None:
     answers = Answers()
     with served(answers) as there, client_of(there.port) as client:
-        reader = client.do_get(fl.Ticket(msgspec.msgpack.encode("reader")))
+        reader = client.do_get(fl.Ticket(msgspec.msgpack.encode(("reader", 1))))
         until(lambda: answers.mailbox._reader > 0)
         began = time.monotonic()
         for _ in range(400):
@@ -542,7 +562,7 @@ def test_a_server_stops_though_somebody_does_not_let_go() -> None:
     (port,) = free_ports(1)
     with served(answers, port) as there:
         stuck = client_of(port)
-        stuck.do_get(fl.Ticket(msgspec.msgpack.encode("reader")))
+        stuck.do_get(fl.Ticket(msgspec.msgpack.encode(("reader", 1))))
         until(lambda: answers.mailbox._reader > 0)
         for _ in range(100):
             answers.mailbox.send(b"x" * 100_000)

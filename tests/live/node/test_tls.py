@@ -100,7 +100,7 @@ def test_a_client_says_only_what_clients_say(cluster: SmallCluster) -> None:
 
 
 def test_nobody_reads_what_is_for_another(cluster: SmallCluster) -> None:
-    ticket = fl.Ticket(msgspec.msgpack.encode("reader"))
+    ticket = fl.Ticket(msgspec.msgpack.encode(("reader", 1)))
     with client_of(cluster, "e1") as client:
         said = refused(cluster, lambda: client.do_get(ticket).read_chunk())
     assert said == "'e1' may not read what is for 'reader'"
@@ -124,6 +124,8 @@ def test_a_subscription_with_another_name_is_told_why(cluster: SmallCluster) -> 
         subscription = connection.subscribe("counts")
         with pytest.raises(Stopped, match=r"'e1' may not (read what is|speak) for 'reader'"):
             subscription.next(20)
+        with pytest.raises(Stopped, match="refuses"):
+            subscription.next()
     goes_on(cluster, 1)
 
 

@@ -89,6 +89,9 @@ def test_a_client_that_holds_its_log_can_read_it_again(tmp_path: Path) -> None:
         replicas = ("a", "b")
         c.until(lambda: all(c.nodes[n].output("counts").begins == done for n in replicas))
         keeper.close()
+        while keeper.next(LIMIT_S) is not None:
+            pass
+        assert keeper.next() is None, "it says so again to whoever asks again"
         end = c.nodes["a"].output("counts").end
         c.until(lambda: c.stable_upto > end + 10)
         assert all(c.nodes[n].output("counts").begins == done for n in replicas)

@@ -197,3 +197,18 @@ def test_half_of_a_snapshot_is_none(make: Callable[..., Lanes]) -> None:
     assert not checkpoint.with_name("counts.installing").exists()
     one.run(BASE, BASE + 6)
     assert one.logged(BASE, BASE + 6) == one.wanted(BASE, BASE + 6)
+
+
+def test_a_fork_before_the_first_batch(make: Callable[..., Lanes]) -> None:
+    one = make("a", warm=False)
+    one.open()
+    one.ask(BASE, BASE + 4)
+    one.lanes.fork("counts", 1)
+    for number in range(BASE + 5, BASE + 9):
+        asked = RunTentative("counts", 1, number, 0)
+        one.lanes.run_tentative(asked, one.inputs(number - 1, number))
+    one.until(lambda: sum(isinstance(e, TentativeDone) for e in one.told) == 4)
+    one.until(lambda: StableDone("counts", BASE + 4, BASE + 4) in one.told)
+    one.lanes.drop("counts", 1)
+    one.run(BASE + 4, BASE + 8)
+    assert one.logged(BASE, BASE + 8) == one.wanted(BASE, BASE + 8)

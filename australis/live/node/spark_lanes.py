@@ -96,7 +96,7 @@ class _Output:
         """
         n = last_commit(self.stable.checkpoint)
         if n is None:
-            return self.stable.at == BEFORE_ALL
+            return self.stable.batch_id < 0
         committed = batch_offsets(self.stable.checkpoint, n).upto
         return self.stable.batch_id == n and committed == self.stable.at
 

@@ -41,6 +41,8 @@ class Results:
 
     counts: dict[Cell, int] = field(default_factory=dict)
     said: list[tuple[float, Cell]] = field(default_factory=list)
+    ended: str = ""
+    """What a job that has ended by itself said last."""
 
     def take(self, cell: Cell, count: int) -> None:
         """A new count of a window and key."""
@@ -85,6 +87,8 @@ def spark(directory: Path, results: Results, policy: str) -> Iterator[None]:
         assert process.stdout is not None
         for line in process.stdout:
             results.take_json(line)
+        last = (directory / "said.txt").read_text().strip().splitlines()[-1:]
+        results.ended = "".join(last) or "it has ended"
 
     threading.Thread(target=listen, daemon=True).start()
     try:
@@ -157,7 +161,7 @@ def measure(
         inputs, results = Inputs(*places, rate=rate, window_ms=WINDOW_MS), Results()
         try:
             with PEERS[name](directory, results):
-                _until(lambda r=results: len(r.news()) > 20, name)  # type: ignore[misc]
+                _wait_for_results(results, name)
                 found[name] = [_one(inputs, results, seconds) for seconds in failures]
         finally:
             inputs.close()
@@ -166,11 +170,12 @@ def measure(
     return found
 
 
-def _until(what: Callable[[], bool], name: str) -> None:
+def _wait_for_results(results: Results, name: str) -> None:
     deadline = time.monotonic() + START_S
-    while not what():
-        if time.monotonic() > deadline:
-            raise Stopped(f"{name} gave no results within {START_S:g} s")
+    while len(results.news()) <= 20:
+        if results.ended or time.monotonic() > deadline:
+            why = results.ended or f"not within {START_S:g} s"
+            raise Stopped(f"{name} gave no results: {why}")
         time.sleep(0.1)
 
 

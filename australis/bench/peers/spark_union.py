@@ -26,7 +26,9 @@ def main(directory: Path, policy: str) -> None:
 
     def rows(name: str) -> DataFrame:
         read = spark.readStream.schema("k int, ms long").json(str(directory / name))
-        return read.withColumn("at", F.timestamp_millis("ms")).withWatermark("at", "500 ms")
+        return read.withColumn("at", F.timestamp_millis("ms")).withWatermark(
+            "at", "500 milliseconds"
+        )
 
     counts = (
         rows("in1").unionAll(rows("in2"))

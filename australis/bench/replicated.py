@@ -25,7 +25,7 @@ from typing import Any
 from australis.bench import clusters
 from australis.bench.failover import target_lines
 from australis.kernel.durations import SECOND
-from australis.kernel.errors import Stopped
+from australis.kernel.errors import Stopped, UserError
 from australis.live.client import Kind
 from australis.live.load import load
 from australis.live.run import Running
@@ -179,6 +179,8 @@ def _rate(samples: Samples, buckets: int) -> float:
     """
     begin = next(s for s in samples if s[1] >= FROM * buckets)
     end = next(s for s in samples if s[1] >= buckets)
+    if end == begin:
+        raise UserError("is too few: one micro-batch took them all", name="--rows")
     return (end[1] - begin[1]) * BUCKET_MS / 1000 * RATE / (end[0] - begin[0])
 
 
@@ -192,7 +194,8 @@ def _run_alone(directory: Path, buckets: int) -> None:
         first = log.buckets.closed_by(_start_us(running))
         while not samples or samples[-1][1] < buckets:
             running.check()
-            samples.append((time.monotonic(), log.buckets.closed_by(log.boundary_us) - first))
+            done = log.buckets.closed_by(log.boundary_us) - first  # far beyond, once it has ended
+            samples.append((time.monotonic(), min(done, buckets)))
             time.sleep(POLL_S)
     sys.stdout.write(json.dumps(samples) + "\n")
 

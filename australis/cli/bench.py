@@ -120,7 +120,7 @@ def partition(
 
 
 @bench.command()
-@click.option("--rows", type=COUNT, default=1_000_000, show_default=True, help="Rows of a round.")
+@click.option("--rows", type=COUNT, default=8_000_000, show_default=True, help="Rows of a round.")
 @click.option(
     "--rounds", type=COUNT, default=3, show_default=True, help="Rounds of each side, alternating."
 )

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -217,7 +217,7 @@ def _flink(directory: Path, rounds: int, say: Say) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"steady": [], "kill": [], "pause": []}
     inputs = Inputs(rows, rate=RATE, window_ms=WINDOW_MS, step_s=0.1)
     try:
-        with Flink(directory / "flink", results.take_flink, _UTC) as cluster:
+        with closing(Flink(directory / "flink", results.take_flink, _UTC)) as cluster:
             cluster.submit(_ROWS.format(path=rows.as_uri()), _RESULTS, _COUNT)
             for number in range(1, rounds + 1):
                 for what, how in _FLINK_FAILURES:

@@ -129,10 +129,7 @@ class StateDirectory:
 
 
 def digest(diagram: Diagram, functions: dict[str, str], epoch_us: int) -> str:
-    """What replicas must have in common, in a few letters.
-
-    Where sources are is a matter of their own nodes.
-    """
+    """What the nodes of a cluster must have in common, in a few letters."""
     described = {**_describe(diagram, functions), "epoch": epoch_us}
     return hashlib.sha256(msgspec.json.encode(described)).hexdigest()[:16]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
+from chaos.small import write_diagram
 
 from australis.live.certs import issue
 from australis.live.trial import Trial
@@ -21,20 +21,6 @@ ADDRESSES = {node: f"10.213.7.{10 + number}" for number, node in enumerate(NODES
 BRIDGE = "austral0"
 HERE = "10.213.7.1"
 MAX_DELAY_S = 3
-DIAGRAM = """
-diagram: small
-bucket: 100 ms
-sources:
-  s1: {{generate: connections, site: 0, rate: 40, speed: 1, seed: 7, start: "{start}"}}
-  s2: {{generate: connections, site: 1, rate: 40, speed: 1, seed: 7, start: "{start}"}}
-operators:
-  merged: {{union: [s1, s2]}}
-  counts:
-    aggregate: merged
-    window: 500 ms
-    by: [protocol]
-    compute: {{n: count(*)}}
-"""
 CLUSTER = """
 cluster: small
 diagram: diagram.yaml
@@ -109,8 +95,7 @@ def cables() -> Iterator[Cables]:
 @pytest.fixture(scope="module")
 def trial(cables: Cables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     directory = tmp_path_factory.mktemp("network")
-    start = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    (directory / "diagram.yaml").write_text(DIAGRAM.format(start=start))
+    write_diagram(directory)
     nodes = "\n".join(
         f'  {name}: {{address: "{address}:7400", engine: reference}}'
         for name, address in ADDRESSES.items()

@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos.small import write_diagram
 from click.testing import CliRunner
 from live.node.small_cluster import free_ports
 
@@ -28,20 +28,6 @@ from australis.live.processes import identity, named_in, number
 pytestmark = pytest.mark.timeout(300)
 
 NODES = ("a", "b", "e1", "e2")
-DIAGRAM = """
-diagram: small
-bucket: 100 ms
-sources:
-  s1: {{generate: connections, site: 0, rate: 40, speed: 1, seed: 7, start: "{start}"}}
-  s2: {{generate: connections, site: 1, rate: 40, speed: 1, seed: 7, start: "{start}"}}
-operators:
-  merged: {{union: [s1, s2]}}
-  counts:
-    aggregate: merged
-    window: 500 ms
-    by: [protocol]
-    compute: {{n: count(*)}}
-"""
 CLUSTER = """
 cluster: small
 diagram: diagram.yaml
@@ -59,8 +45,7 @@ faults: allowed
 
 def written(directory: Path) -> Path:
     """The files of a cluster whose sources give rows by themselves, from now on."""
-    start = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    (directory / "diagram.yaml").write_text(DIAGRAM.format(start=start))
+    write_diagram(directory)
     nodes = "\n".join(
         f'  {name}: {{address: "127.0.0.1:{port}", engine: reference}}'
         for name, port in zip(NODES, free_ports(4), strict=True)

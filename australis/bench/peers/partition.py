@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -132,7 +132,8 @@ def flink(directory: Path, results: Results, job: str, settings: dict[str, str])
         _TABLES.format(name=name, path=(directory / name).as_uri()) for name in ("in1", "in2")
     ]
     told = {"table.local-time-zone": "UTC", **settings}
-    with Flink(directory / "flink", results.take_flink, told, task_managers=1) as cluster:
+    started = Flink(directory / "flink", results.take_flink, told, task_managers=1)
+    with closing(started) as cluster:
         cluster.submit(
             *tables, _RESULTS,
             "CREATE VIEW inputs AS SELECT * FROM in1 UNION ALL SELECT * FROM in2", job,

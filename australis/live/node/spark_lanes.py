@@ -16,7 +16,6 @@ the fork is dropped, a new one is cloned from the stable query's checkpoint.
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import threading
 import time
@@ -450,9 +449,8 @@ class SparkLanes:
             for name, data in files.items():
                 if name not in (MEMO, excerpt.LOG):
                     path = old.checkpoint / name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(data)
-            os.sync()
+                    make_directory(path.parent)
+                    replace_file(path, data)
             log.replace(one.log, files[MEMO])
             installing.unlink()
             with self._changed:

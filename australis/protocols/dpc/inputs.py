@@ -169,10 +169,19 @@ class Input:
         return self._with_new_tuples(raw) if self.options.staggered else raw
 
     def _pass_over(self, states: dict[str, State]) -> None:
-        """A log that ends before what is here already is of no use while another one has more."""
+        """Logs that are of no use while another one has more.
+
+        One that ends before what is here already, and one of a replica with a failed input
+        that is far behind another such replica: it has become slow.
+        """
         stabilise = [n for n, state in states.items() if state is State.STABILIZATION]
         if any(self.end(n) > self.have for n in stabilise):
             for name in [n for n in stabilise if self.end(n) < self.have]:
+                states[name] = State.FAILURE
+        failed = [n for n, state in states.items() if state is State.UP_FAILURE]
+        best = max((self.end(n) for n in failed if self._gives(n)), default=-1)
+        if best > self.have:
+            for name in [n for n in failed if best - self.end(n) > self.options.lag_buckets]:
                 states[name] = State.FAILURE
 
     def _with_new_tuples(self, states: dict[str, State]) -> dict[str, State]:

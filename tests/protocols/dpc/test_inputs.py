@@ -76,6 +76,16 @@ def test_a_replica_that_does_not_know_yet_that_it_was_paused_is_not_stable() -> 
     assert r.input.healthy
 
 
+def test_of_replicas_with_a_failed_input_a_slow_one_is_left() -> None:
+    r = Reader()
+    r.take(-1, 3)
+    r.say(x1=(UP_FAILURE, 3), x2=(UP_FAILURE, 3 + r.input.options.lag_buckets))
+    assert r.choice == ("x1", None), "a little behind is no reason to leave"
+    r.say(x1=(UP_FAILURE, 4), x2=(UP_FAILURE, 5 + r.input.options.lag_buckets))
+    assert r.choice == ("x2", None)
+    assert not r.input.missing
+
+
 def test_a_replica_that_sends_quickly_is_not_behind_what_it_sent() -> None:
     r = Reader()
     r.say(x1=(STABLE, 3), x2=(FAILURE, 3))

@@ -50,6 +50,9 @@ class DpcOptions:
     """A micro-batch of the stable lane takes at most so many buckets."""
     correction_us: int = 100 * MILLISECOND
     """So long at most, where it can be helped, a micro-batch takes beside a tentative lane."""
+    correction_growth: int = 1
+    """A micro-batch of corrections may take so many times as many buckets as the one before, if
+    that took no longer: where most of its time does not depend on how much it takes in."""
     near_buckets: int = 2
     """So close behind its inputs the stable lane counts as caught up: what comes in during one of
     its micro-batches."""

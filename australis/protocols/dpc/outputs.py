@@ -86,8 +86,8 @@ class Output:
         """How far the first micro-batch of this life must reach."""
         self.pushed_back = False
         """Whether its full log ever held its lane up."""
-        self._took_us = self._each_us = 0
-        """How long the stable lane took for its last micro-batch, and for each of its buckets."""
+        self._took_us = self._took = 0
+        """How long the stable lane took for its last micro-batch, and how many buckets it had."""
 
     # --- what happened ----------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Output:
         """The log has grown; what the overlay said of these buckets no longer counts."""
         self.busy = False
         self._took_us = now - self._began_us
-        self._each_us = self._took_us // max(1, event.upto - self.upto)
+        self._took = max(1, event.upto - self.upto)
         self.upto, self.end = event.upto, event.end
         for number in [n for n in self.overlay.buckets if n <= self.end]:
             del self.overlay.buckets[number]
@@ -356,10 +356,13 @@ class Output:
         """
         options = self.options
         beside = self.forked or self.phase is Phase.STABILIZATION
-        if not beside or not self._each_us:
+        each = self._took_us // max(1, self._took)
+        if not beside or not each:
             return options.batch_buckets
-        fit = options.correction_us // self._each_us
+        fit = options.correction_us // each
         gain = 2 * self._took_us // options.bucket_us
+        if self._took_us <= options.correction_us:
+            fit = max(fit, options.correction_growth * self._took)
         return max(1, min(options.batch_buckets, max(fit, gain)))
 
     def release(self, now: int) -> list[Effect]:

@@ -134,6 +134,7 @@ def _swarm(seed: int, chance: Chance) -> Scenario:
         send_window=rng.choice((4, 16)),
         max_log=rng.choice((None, None, None, 48)),
         long_failure_us=max_delay + rng.choice((0, 3)) * SECOND,
+        correction_growth=chance.stream("growth").choice((1, 4)),
     )
     costs = Costs(
         batch_us=rng.choice((5, 20, 50)) * MILLISECOND,

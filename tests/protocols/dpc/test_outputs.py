@@ -381,7 +381,7 @@ def test_suspend_nothing_is_released_however_long_it_takes() -> None:
     assert release_timer(node.effects) == []
 
 
-def correcting(batch_buckets: int = 1, **changes: object) -> Node:
+def correcting(batch_buckets: int = 1, stable_upto: int = 7, **changes: object) -> Node:
     """A node in STABILIZATION that has more buckets to correct than it can at once."""
     node = forked(batch_buckets=batch_buckets, **changes)
     for number in range(2, 8):
@@ -390,7 +390,7 @@ def correcting(batch_buckets: int = 1, **changes: object) -> Node:
         node.timer("release out", 0)
     heal(node, 7)
     node.slow = True
-    node.give("y1", 7, 0)
+    node.give("y1", stable_upto, 0)
     assert node.out.phase is Phase.STABILIZATION
     return node
 
@@ -426,6 +426,24 @@ def test_how_many_buckets_are_corrected_at_once(took_ms: int, then: int) -> None
     assert of(RunStable, node.jobs) == [RunStable("out", 0, 3, 0)]
     node.now += took_ms * MILLISECOND
     assert of(RunStable, node.work()) == [RunStable("out", 3, 3 + then, 3)]
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "growth", "then"),
+    [
+        pytest.param(390, 1, 1, id="as many as fit into the time for corrections"),
+        pytest.param(390, 4, 4, id="more, where most of the time is spent whatever comes in"),
+        pytest.param(410, 4, 1, id="not after one that took too long"),
+    ],
+)
+def test_micro_batches_of_corrections_grow(took_ms: int, growth: int, then: int) -> None:
+    node = correcting(
+        7, 1, correction_us=400 * MILLISECOND, correction_growth=growth, stabilization=Policy.DELAY
+    )
+    assert of(RunStable, node.jobs) == [RunStable("out", 0, 1, 0)]
+    node.give("y1", 7, 1)
+    node.now += took_ms * MILLISECOND
+    assert of(RunStable, node.work()) == [RunStable("out", 1, 1 + then, 1)]
 
 
 def test_new_buckets_are_suspended_while_old_ones_are_corrected() -> None:

@@ -24,7 +24,6 @@ def write(
     bucket: str,
     max_delay: str,
     heartbeat: str = "100 ms",
-    hop: str = "100 ms",
     fragments: str = "none",
     speed: str = "1",
     duration: str = f"{HOURS} h",
@@ -54,7 +53,7 @@ def write(
         "\n".join(
             [
                 "cluster: bench\ndiagram: diagram.yaml\nstate: state\nfaults: allowed",
-                f"max_delay: {max_delay}\nheartbeat: {heartbeat}\nhop: {hop}",
+                f"max_delay: {max_delay}\nheartbeat: {heartbeat}",
                 "nodes:", *places, "replicas:", *sets, "sources:", *homes,
                 f"clients:\n  client: {{stream: {stream}}}\n",
             ]

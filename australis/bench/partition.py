@@ -72,7 +72,6 @@ def measure(
             rate=RATE,
             bucket=f"{BUCKET_S * 1000:.0f} ms",
             max_delay=f"{ACCEPTED_S:.0f} s",
-            hop="300 ms",
             fragments="{merging: [merged], counting: [counts]}",
         )
         say("two nodes start")

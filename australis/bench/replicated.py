@@ -31,7 +31,7 @@ from australis.live.load import load
 from australis.live.run import Running
 from australis.live.trial import Trial, lateness
 
-RATE = 5_000
+RATE = 20_000
 BUCKET_MS = 500
 COUNTS = """\
   counts:

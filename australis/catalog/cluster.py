@@ -87,7 +87,8 @@ class Cluster:
     """Each node keeps its own below it."""
     max_delay_us: int = 3 * SECOND
     """X: the delay accepted rather than inconsistency."""
-    hop_us: int = 100 * MILLISECOND
+    hop_us: int | None = None
+    """What a tuple needs from one node's log to the next one's; None: what its engine needs."""
     heartbeat_us: int = 100 * MILLISECOND
     epoch_us: int | None = None
     """No tuple is older than this."""

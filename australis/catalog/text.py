@@ -46,7 +46,7 @@ def _read(text: str, file: str) -> Cluster:
         diagram_path=sections.value("diagram", "", _text),
         state=sections.value("state", f".australis/{name}", _text),
         max_delay_us=sections.value("max_delay", Cluster.max_delay_us, _duration),
-        hop_us=sections.value("hop", Cluster.hop_us, _duration),
+        hop_us=sections.value("hop", None, _duration),
         heartbeat_us=sections.value("heartbeat", Cluster.heartbeat_us, _duration),
         epoch_us=sections.value("epoch", None, _time),
         nodes={node.name: node for node in nodes},

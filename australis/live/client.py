@@ -503,6 +503,7 @@ def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster
     cluster = load_text(text, str(path))
     diagram = load_diagram(path.parent / cluster.diagram_path)
     check(cluster, diagram)
+    dpc_options(cluster, diagram)
     if cluster.epoch_us is None:
         cluster = replace(cluster, epoch_us=read_epoch(path.parent / cluster.state))
     if cluster.epoch_us is None and needs_epoch:

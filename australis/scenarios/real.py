@@ -72,7 +72,6 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
         "diagram": cluster.diagram_path,
         "state": cluster.state,
         "max_delay": format_duration(cluster.max_delay_us),
-        "hop": format_duration(cluster.hop_us),
         "heartbeat": format_duration(cluster.heartbeat_us),
         "nodes": nodes,
         "replicas": {fragment: list(nodes) for fragment, nodes in cluster.replicas.items()},
@@ -80,6 +79,8 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
         "clients": {CLIENT: {"stream": scenario.stream}},
         "faults": "allowed",
     }
+    if cluster.hop_us is not None:
+        settings["hop"] = format_duration(cluster.hop_us)
     path = directory / "cluster.yaml"
     path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     return path

@@ -89,9 +89,12 @@ def _cluster(sections: Sections, diagram: Diagram) -> Cluster:
         diagram_path="diagram.yaml",
         state="state",
         max_delay_us=sections.value("max_delay", Cluster.max_delay_us, _duration),
-        hop_us=sections.value("hop", Cluster.hop_us, _duration),
+        hop_us=sections.value("hop", None, _duration),
         heartbeat_us=sections.value("heartbeat", Cluster.heartbeat_us, _duration),
-        nodes={n: NodePlace(n, "127.0.0.1", port) for port, n in enumerate(names, 1)},
+        nodes={
+            n: NodePlace(n, "127.0.0.1", port, engine="reference")
+            for port, n in enumerate(names, 1)
+        },
         replicas=replicas,
         sources=sources,
         clients={CLIENT: ClientPlace(CLIENT, stream)},

@@ -15,6 +15,7 @@ from australis.diagram import text
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.kernel.machine import Event
+from australis.live.node import spark_lanes
 from australis.live.node.spark_lanes import SparkLanes
 from australis.live.trial import Computed, computed
 from australis.protocols.dpc.effects import (
@@ -183,6 +184,22 @@ def test_a_lane_that_never_rests_is_checkpointed_and_copied(make: Callable[..., 
     assert other.lanes.install("counts", covered, files) == BASE
     other.run(covered, covered + 6)
     assert other.logged(BASE, covered + 6) == one.wanted(BASE, covered + 6)
+
+
+def test_a_lane_that_is_far_behind_keeps_no_other_warm(
+    make: Callable[..., Lanes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = make("a")
+    one.open()
+    kept = one.lanes._outputs["counts"]
+    one.run(BASE, BASE + 4)
+    one.until(lambda: kept.warm is not None and kept.warm.lane is not None)
+    monkeypatch.setattr(spark_lanes, "CATCHING_UP_ROWS", 200)
+    one.run(BASE + 4, BASE + 14)
+    assert kept.warm is None
+    one.run(BASE + 14, BASE + 16)
+    one.until(lambda: kept.warm is not None)
+    assert one.logged(BASE, BASE + 16) == one.wanted(BASE, BASE + 16)
 
 
 def test_half_of_a_snapshot_is_none(make: Callable[..., Lanes]) -> None:

@@ -10,7 +10,9 @@ A tentative lane must answer within the delay the application accepts, and start
 query takes seconds. So a *warm* query stands ready behind each stable one: it works on
 the same buckets, but only now and then, many at a time. When a fork is needed it takes
 the buckets it has not seen yet together with the first tentative one, in one batch. When
-the fork is dropped, a new one is cloned from the stable query's checkpoint.
+the fork is dropped, a new one is cloned from the stable query's checkpoint. While the
+stable query takes in a great deal at once, since it is far behind, there is none: the two
+would share what the machine can do, and nothing could be in time anyway.
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ WARM_BUCKETS = 16
 """A warm query falls behind by at most so many buckets, or"""
 WARM_ROWS = 50_000
 """so many tuples; then it takes them all in one batch."""
+CATCHING_UP_ROWS = 200_000
+"""A stable query that takes in more than this at once is catching up."""
 QUIET_S = 10.0
 """So long a snapshot waits for the end of a micro-batch."""
 LOOK_EVERY_S = 0.2
@@ -83,6 +87,7 @@ class _Output:
     wants_checkpoint: bool = False
     warm: Query | None = None
     warming: bool = False
+    catching_up: bool = False
     fork: _Fork | None = None
     later: dict[int, Inputs] = field(default_factory=dict)
     """What a warm query that is still being made will have to work on."""
@@ -221,7 +226,8 @@ class SparkLanes:
                 warm.lane.check()
             except Stopped:
                 self._discard(one)
-        needed = one.fork is not None or (self._keeps_warm and one.stable.batch_id >= 0)
+        wanted = self._keeps_warm and one.stable.batch_id >= 0 and not one.catching_up
+        needed = one.fork is not None or wanted
         if needed and one.warm is None and not one.warming:
             self._make_warm(one)
 
@@ -251,9 +257,14 @@ class SparkLanes:
             one.job = effect
             one.stable.work.update(work)
             one.stable.allowed = effect.upto
+            rows = one.stable.rows_between(effect.after, effect.upto)
+            one.catching_up = rows > CATCHING_UP_ROWS
             if one.warm is not None and one.fork is None:
-                one.warm.work.update(work)
-                self._advance(one.warm, effect.upto)
+                if one.catching_up:
+                    self._discard(one)
+                else:
+                    one.warm.work.update(work)
+                    self._advance(one.warm, effect.upto)
             self._changed.notify_all()
 
     def _advance(self, warm: Query, upto: int) -> None:

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from australis.catalog.cluster import Cluster
 from australis.diagram.fragments import Fragment, Plan, counts_tuples, cut
 from australis.diagram.model import Aggregate, Diagram, Join, Spark, TimeWindow
-from australis.kernel.durations import SECOND
+from australis.kernel.durations import MILLISECOND, SECOND, format_duration
+from australis.kernel.errors import UserError
 from australis.protocols.dpc.messages import reader_key
-from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.options import DpcOptions, Policy
 from australis.protocols.dpc.outputs import OutputConfig
 from australis.protocols.dpc.replica import ReplicaConfig
+
+SPARK_HOP_US = 500 * MILLISECOND
+"""Windows close with a second micro-batch, and each takes Spark a fifth of a second."""
 
 
 @dataclass(frozen=True)
@@ -98,22 +102,43 @@ def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
     """What the protocol is told of a cluster.
 
     What counts in buckets covers the same time however short they are: a micro-batch of Spark
-    may take a third of the accepted delay, and one that catches up should do ten seconds at once.
+    may take a third of the accepted delay, and one that catches up should do twenty seconds at
+    once. New tuples are delayed while old ones are corrected: both at once would take twice as
+    long, and when the corrections are through there is nothing to correct about these.
     """
     second = max(1, SECOND // diagram.bucket_us)
-    batch = max(16, 10 * second)
+    batch = max(16, 20 * second)
     return DpcOptions(
         bucket_us=diagram.bucket_us,
         max_delay_us=cluster.max_delay_us,
-        hop_us=cluster.hop_us,
+        hop_us=_hop_us(cluster, diagram),
+        stabilization=Policy.DELAY,
         heartbeat_us=cluster.heartbeat_us,
         long_failure_us=max(5 * SECOND, cluster.max_delay_us),
         near_buckets=max(2, cluster.max_delay_us // (3 * diagram.bucket_us)),
         batch_buckets=batch,
         correction_us=cluster.max_delay_us // 3,
-        input_window=4 * batch,
+        correction_growth=8,
+        input_window=2 * batch,
         send_window=max(16, 4 * second),
     )
+
+
+def _hop_us(cluster: Cluster, diagram: Diagram) -> int:
+    """What is allowed for a hop; all together no more than half of the accepted delay."""
+    deepest = max(_hops(cut(diagram)).values(), default=1)
+    most = cluster.max_delay_us // (2 * deepest)
+    if cluster.hop_us is None:
+        on_spark = any(node.engine == "spark" for node in cluster.nodes.values())
+        return min(most, SPARK_HOP_US if on_spark else DpcOptions.hop_us)
+    if cluster.hop_us > most:
+        raise UserError(
+            f"is too long: from the first node to the client all hops together may take half of"
+            f" the accepted delay, so here {format_duration(most)} each",
+            name="hop",
+            place=cluster.place_of("hop"),
+        )
+    return cluster.hop_us
 
 
 def _inputs(fragment: Fragment) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ import pytest
 from protocols.dpc.hand import options
 from protocols.dpc.story import SCHEMA, chain, joined
 
+from australis.catalog.cluster import Cluster, Engine, NodePlace
 from australis.diagram.build import DiagramBuilder
 from australis.diagram.fragments import cut
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.errors import UserError
 from australis.protocols.dpc.options import DpcOptions
-from australis.protocols.dpc.topology import node_of, replicate, span_buckets
+from australis.protocols.dpc.topology import dpc_options, node_of, replicate, span_buckets
 
 
 def test_one_node_per_source_replica_and_client() -> None:
@@ -107,6 +108,43 @@ def test_windows_of_time_are_forgotten_and_windows_of_tuples_may_not_be() -> Non
 def test_settings_that_do_not_fit_together(changes: dict[str, int], why: str) -> None:
     with pytest.raises(UserError, match=why):
         options(**changes)
+
+
+def cluster(engine: Engine, max_delay_us: int, hop_us: int | None = None) -> Cluster:
+    return Cluster(
+        name="c",
+        diagram_path="d.yaml",
+        state="state",
+        max_delay_us=max_delay_us,
+        hop_us=hop_us,
+        nodes={"n": NodePlace("n", "localhost", 1, engine=engine)},
+        replicas={},
+        sources={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "max_delay_ms", "hop_ms", "allowed_ms"),
+    [
+        pytest.param("reference", 8000, None, 100, id="the reference engine is quick"),
+        pytest.param("spark", 8000, None, 500, id="Spark needs two micro-batches"),
+        pytest.param("spark", 2000, None, 250, id="half of the delay for four hops"),
+        pytest.param("spark", 8000, 700, 700, id="as the cluster file says"),
+        pytest.param("reference", 8000, 1000, 1000, id="just not too long"),
+    ],
+)
+def test_what_is_allowed_for_a_hop(
+    engine: Engine, max_delay_ms: int, hop_ms: int | None, allowed_ms: int
+) -> None:
+    hop_us = None if hop_ms is None else hop_ms * MILLISECOND
+    given = cluster(engine, max_delay_ms * MILLISECOND, hop_us)
+    assert dpc_options(given, chain(4)).hop_us == allowed_ms * MILLISECOND
+
+
+def test_hops_that_leave_too_little_of_the_delay() -> None:
+    given = cluster("spark", 8 * SECOND, 1001 * MILLISECOND)
+    with pytest.raises(UserError, match=r"'hop' is too long: .* so here 1 s each"):
+        dpc_options(given, chain(4))
 
 
 def test_the_defaults_fit_together() -> None:

@@ -46,8 +46,8 @@ from australis.live.node import wire
 from australis.live.node.driver import Driver
 from australis.live.node.hosts import ClientHost
 from australis.live.node.links import Link, Mismatch, greeted, sentence_of
-from australis.live.node.process import connect as connect_to
-from australis.live.node.process import node_of
+from australis.live.node.links import connect as connect_to
+from australis.live.node.post import node_of
 from australis.live.node.roles import Roles
 from australis.live.node.server import ask
 from australis.live.operate import Operator, find_credentials

@@ -14,8 +14,7 @@ from australis.catalog.cluster import Cluster
 from australis.kernel.errors import AustralisError, UserError
 from australis.live.certs import Credentials
 from australis.live.certs import load as load_credentials
-from australis.live.node.links import HELLO, Mismatch, greeted, sentence_of
-from australis.live.node.process import connect
+from australis.live.node.links import HELLO, Mismatch, connect, greeted, sentence_of
 from australis.live.node.server import ask
 
 PATIENCE_S = 2.0

@@ -15,12 +15,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.flight as fl
 
+from australis.catalog.cluster import Cluster
 from australis.kernel.errors import AustralisError
+from australis.live.certs import Credentials
 from australis.live.node.events import WARNING, Tell, tell_nobody
 from australis.live.node.wire import LARGEST, VERSION, short
 
@@ -107,6 +110,15 @@ def _hello(client: fl.FlightClient, node: str) -> Hello:
 def sentence_of(error: BaseException) -> str:
     """What another node, or the way to it, has to say, without what Flight adds to it."""
     return short(str(error).partition(". Detail: ")[0]) or type(error).__name__
+
+
+def connect(cluster: Cluster, node: str, credentials: Credentials | None) -> fl.FlightClient:
+    """A connection to a node."""
+    place = cluster.nodes[node]
+    how: dict[str, Any] = {"generic_options": OPTIONS}
+    if credentials is None:
+        return fl.connect(f"grpc://{place.address}", **how)
+    return fl.connect(f"grpc+tls://{place.address}", **how, **credentials.for_client(node))
 
 
 class Link:

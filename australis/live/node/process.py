@@ -27,7 +27,7 @@ from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram, Spark
 from australis.kernel.durations import MILLISECOND
 from australis.kernel.errors import AustralisError, Stopped, UserError
-from australis.kernel.machine import Event, Message, MessageReceived
+from australis.kernel.machine import Event
 from australis.live.certs import Credentials, caller
 from australis.live.certs import load as load_credentials
 from australis.live.datapath import SharedLog
@@ -36,17 +36,15 @@ from australis.live.files import DirectoryLock, FileDisk, make_directory, replac
 from australis.live.flight_port import FACTORY
 from australis.live.node import status, wire
 from australis.live.node.driver import Clock, Driver, Host
-from australis.live.node.entries import Entries, entry_of
+from australis.live.node.entries import Entries
 from australis.live.node.events import ERROR, WARNING, Events
 from australis.live.node.feed import SourceFeed
-from australis.live.node.guests import Guests, is_guest
 from australis.live.node.hosts import ReplicaHost, SourceHost
 from australis.live.node.lane_work import LaneWork
 from australis.live.node.lanes import Lanes
-from australis.live.node.links import OPTIONS, Link, Mismatch, greeted, sentence_of
-from australis.live.node.mailbox import Mailbox
+from australis.live.node.links import Mismatch, connect, greeted, sentence_of
+from australis.live.node.post import Post
 from australis.live.node.reference_lanes import ReferenceLanes
-from australis.live.node.roles import Roles
 from australis.live.node.server import NodeServer, fetch_snapshot
 from australis.live.node.spark_lanes import SparkLanes
 from australis.live.node.trace import Trace
@@ -76,14 +74,6 @@ if TYPE_CHECKING:
     from australis.live.node.metrics import MetricsServer
 
 SNAPSHOT_PATIENCE_S = 60.0
-SLOWEST_S = 3600.0
-"""A rehearsed failure slows a link by no more than this."""
-
-
-def node_of(cluster: Cluster) -> dict[str, str]:
-    """The node that each machine runs on; clients run where they like."""
-    places = {machine_name(f, n): n for f, nodes in cluster.replicas.items() for n in nodes}
-    return places | cluster.sources
 
 
 def reference_schemas(diagram: Diagram, topology: Topology) -> dict[str, Schema]:
@@ -125,21 +115,15 @@ class Node:
         self._state = StateDirectory(self._directory)
         self._options = dpc_options(cluster, diagram)
         self.topology = deploy(diagram, cluster.machines, cluster.readers)
-        self._places = node_of(cluster)
-        self._roles = Roles(self.topology)
         self.events = Events(self._directory, name)
         self._lock = DirectoryLock(self._directory / "node.lock")
         self._credentials: Credentials | None = None
         self._clock = Clock()
         self._entries = Entries(name)
         self._driver = Driver(self._failed, self._clock, self._entries.next)
-        self._links: dict[str, Link] = {}
-        self._mailboxes = {client: Mailbox() for client in cluster.clients}
+        self._post = Post(cluster, name, self.topology, self._driver, self.events)
         self.digest = ""
         """What nodes must have in common: the diagram, its functions and the epoch."""
-        self._guests = Guests()
-        self._deaf: set[str] = set()
-        """Nodes whose messages are not heard, in a rehearsed failure."""
         self._hosts: dict[str, Host] = {}
         self._lanes: dict[str, Lanes] = {}
         self._turns: dict[str, Turns] = {}
@@ -193,7 +177,7 @@ class Node:
         for source, node in self._cluster.sources.items():
             if node == self.name:
                 self._open_source(source, life, first)
-        self._open_links()
+        self._post.open(self._hosts.keys(), self._connect)
         self._server = self._listen()
         self._server.start()
         self._open_metrics()
@@ -263,7 +247,7 @@ class Node:
             output.turns = self._turns[output.stream] = turns
         self._hosts[name] = ReplicaHost(
             machine,
-            self._sayer(name),
+            self._post.sayer(name),
             lanes,
             lambda e: self._install(name, e),
             LaneWork(plans, lambda: self._driver.entry),
@@ -316,7 +300,7 @@ class Node:
             log.restart_at(self.base_bucket)
         consumers = self.topology.sources[stream]
         machine = SourceMachine(stream, consumers, self._options)
-        host = SourceHost(machine, self._sayer(stream), log)
+        host = SourceHost(machine, self._post.sayer(stream), log)
         self._hosts[stream] = host
         feed = SourceFeed(
             source,
@@ -332,14 +316,6 @@ class Node:
         self.sources[stream] = feed
         restored = LaneRestored(stream, feed.closed, log.truncated_to, feed.closed)
         first[stream] = Started(life, (restored,))
-
-    def _open_links(self) -> None:
-        for other in self._cluster.nodes:
-            if other != self.name:
-                self._links[other] = Link(other, self._connector(other), self.events.tell)
-
-    def _connector(self, node: str) -> Callable[[], fl.FlightClient]:
-        return lambda: self._connect(node)
 
     def _connect(self, node: str) -> fl.FlightClient:
         client = connect(self._cluster, node, self._credentials)
@@ -381,55 +357,17 @@ class Node:
 
     # --- messages -----------------------------------------------------------------------
 
-    def _sayer(self, machine: str) -> Callable[[str, Message], None]:
-        def say(to: str, message: Message) -> None:
-            if to in self._hosts:
-                self._driver.post(to, MessageReceived(machine, message), self._driver.entry)
-                return
-            data = wire.encode(self.cluster, machine, to, message, self._driver.entry)
-            if to in self._mailboxes:
-                self._mailboxes[to].send(data)
-            elif is_guest(to):
-                self._guests.send(to, data)
-            else:
-                self._links[self._places[to]].send(data)
-
-        return say
-
     def knows(self, node: str) -> bool:
         """Whether a certificate of this name is of this cluster."""
         return node in self._cluster.nodes or node in self._cluster.clients
 
     def receive(self, node: str | None, body: bytes) -> None:
         """Take a message for one of this node's machines."""
-        envelope = wire.decode(body, self.cluster, self.schemas, self._diagram.buckets)
-        at = self._places.get(envelope.sender)
-        guest = is_guest(envelope.sender)
-        if at is None and envelope.sender not in self._mailboxes and not guest:
-            raise wire.WireError(f"'{envelope.sender}' is not of this cluster")
-        if guest:
-            self._guests.heard(envelope.sender, node)
-        elif node is not None and node != (at or envelope.sender):
-            raise wire.WireError(f"'{node}' may not speak for '{envelope.sender}'")
-        if envelope.to not in self._hosts:
-            raise wire.WireError(f"'{envelope.to}' does not run on '{self.name}'")
-        if not self._roles.may(envelope.sender, envelope.to, envelope.message):
-            kind = type(envelope.message).__name__
-            raise wire.WireError(f"'{envelope.sender}' may not send {kind} to '{envelope.to}'")
-        if (at or envelope.sender) in self._deaf:
-            return
-        received = MessageReceived(envelope.sender, envelope.message)
-        self._driver.post(envelope.to, received, entry_of(at, envelope.cause), len(body))
+        self._post.receive(node, body, self.schemas, self._diagram.buckets)
 
     def inbox(self, node: str | None, client: str, life: int) -> Iterable[Any]:
         """The stream of messages for a client in one of its lives."""
-        if is_guest(client):
-            return self._guests.heard(client, node).read(life)
-        if client not in self._mailboxes:
-            raise wire.WireError(f"'{client}' is not a client of this cluster")
-        if node is not None and node != client:
-            raise wire.WireError(f"'{node}' may not read what is for '{client}'")
-        return self._mailboxes[client].read(life)
+        return self._post.inbox(node, client, life)
 
     # --- snapshots ------------------------------------------------------------------------
 
@@ -440,7 +378,7 @@ class Node:
             raise wire.WireError(f"'{wire.short(machine)}' does not run on '{self.name}'")
         if stream not in (output.stream for output in config.outputs):
             raise wire.WireError(f"'{machine}' has no output '{wire.short(stream)}'")
-        if node is not None and node not in {self._places[peer] for peer in config.peers}:
+        if node is not None and node not in {self._post.places[peer] for peer in config.peers}:
             raise wire.WireError(f"'{node}' may not have the state of '{machine}'")
         return self._lanes[machine].snapshot(stream)
 
@@ -451,7 +389,7 @@ class Node:
         def fetch() -> None:
             told = {**about, "stream": effect.stream, "peer": effect.state}
             try:
-                with self._connect(self._places[effect.state]) as client:
+                with self._connect(self._post.places[effect.state]) as client:
                     upto, files = fetch_snapshot(
                         client, effect.state, effect.stream, SNAPSHOT_PATIENCE_S
                     )
@@ -505,14 +443,7 @@ class Node:
                 s: status.of_source(feed, self._directory / "sources" / s / "log")
                 for s, feed in self.sources.items()
             },
-            "links": {
-                n: status.of_link(link, deaf=n in self._deaf) for n, link in self._links.items()
-            },
-            "clients": {
-                c: status.of_client(mailbox, deaf=c in self._deaf)
-                for c, mailbox in self._mailboxes.items()
-            },
-            "guests": len(self._guests),
+            **self._post.status(),
             "refused": dict(self._server.refused) if self._server is not None else {},
             "overflowed": self._driver.overflowed,
             "handled": self._entries.count,
@@ -521,31 +452,7 @@ class Node:
 
     def fault(self, what: dict[str, Any]) -> str:
         """Rehearse a failure of the network between this node and another, or end it."""
-        if not self._cluster.faults:
-            raise UserError(
-                "does not allow rehearsed failures ('faults: allowed')", name=self.cluster
-            )
-        kind, other = str(what.get("kind")), str(what.get("node"))
-        if other not in self._links and other not in self._mailboxes:
-            raise UserError("is not another node of this cluster", name=other)
-        link = self._links.get(other)
-        target: Link | Mailbox = link if link is not None else self._mailboxes[other]
-        match kind:
-            case "cut":
-                if what.get("out", True):
-                    target.cut = True
-                if what.get("in", True):
-                    self._deaf.add(other)
-            case "slow" if link is not None:
-                link.slow_s = _seconds(what.get("seconds"))
-            case "heal":
-                target.cut = False
-                self._deaf.discard(other)
-                if link is not None:
-                    link.slow_s = 0.0
-            case _:
-                raise UserError("is not a failure of the network (cut, slow, heal)", name=kind)
-        self.events.tell("fault", kind=kind, fault=kind, peer=other)
+        self._post.fault(what)
         return "done"
 
     # --- stopping --------------------------------------------------------------------------
@@ -568,15 +475,12 @@ class Node:
             with suppress(RuntimeError):
                 feed.stop()
         self._driver.stop()
-        for mailbox in self._mailboxes.values():
-            mailbox.close()
-        self._guests.close()
+        self._post.close_inboxes()
         if self._metrics is not None:
             self._metrics.stop()
         if self._server is not None:
             self._server.stop()
-        for link in self._links.values():
-            link.close()
+        self._post.close_links()
         for lanes in self._lanes.values():
             lanes.close()
         if self._spark is not None:
@@ -590,18 +494,3 @@ class Node:
         self.events.tell("stopped")
         self.events.close()
         self._lock.release()
-
-
-def _seconds(value: Any) -> float:
-    if not isinstance(value, int | float) or not 0 <= value <= SLOWEST_S:
-        raise UserError(f"should be from 0 to {SLOWEST_S:.0f}", name="seconds")
-    return float(value)
-
-
-def connect(cluster: Cluster, node: str, credentials: Credentials | None) -> fl.FlightClient:
-    """A connection to a node."""
-    place = cluster.nodes[node]
-    how: dict[str, Any] = {"generic_options": OPTIONS}
-    if credentials is None:
-        return fl.connect(f"grpc://{place.address}", **how)
-    return fl.connect(f"grpc+tls://{place.address}", **how, **credentials.for_client(node))

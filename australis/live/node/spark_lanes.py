@@ -264,11 +264,10 @@ class SparkLanes:
                     self._discard(one)
                 else:
                     one.warm.work.update(work)
-                    self._advance(one.warm, effect.upto)
             self._changed.notify_all()
 
     def _advance(self, warm: Query, upto: int) -> None:
-        """Let a warm query catch up once it is worth a batch."""
+        """Let a warm query catch up once it is worth a batch, while the stable one rests."""
         many = upto - warm.at >= WARM_BUCKETS or warm.rows_between(warm.at, upto) >= WARM_ROWS
         if many:
             warm.allowed = upto
@@ -301,6 +300,8 @@ class SparkLanes:
         elif query.at >= job.upto and end >= job.upto:
             one.job = None
             self._report(StableDone(job.output, job.upto, end))
+            if one.warm is not None and one.fork is None:
+                self._advance(one.warm, job.upto)
 
     # --- the tentative lane ------------------------------------------------------------------
 

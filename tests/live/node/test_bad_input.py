@@ -242,7 +242,7 @@ def test_a_reader_that_never_reads(cluster: SmallCluster, monkeypatch: pytest.Mo
         beat = say("guest who sleeps", Heartbeat(1, number, (want,)))
         list(client.do_action(fl.Action("post", pack([beat]))))
     goes_on(cluster)
-    guest = node._guests._all["guest who sleeps"].mailbox
+    guest = node._post._guests._all["guest who sleeps"].mailbox
     assert guest._bytes <= mailbox.WAITING_BYTES
     assert stream.read_chunk().data.num_rows >= 0
     stream.cancel()
@@ -301,7 +301,7 @@ def test_a_client_that_stops_reading_and_goes_on(
         waiting = c.nodes["a"].output("counts")
         assert waiting.end - waiting.begins > 20, "its log is kept"
         for node in ("a", "b"):
-            assert c.nodes[node]._mailboxes["reader"]._bytes < 1 << 20
+            assert c.nodes[node]._post._mailboxes["reader"]._bytes < 1 << 20
             assert c.nodes[node]._driver.overflowed == 0
         assert c._subscription is not None
         assert len(c._subscription._driver._events) < 200

@@ -22,8 +22,8 @@ from australis.live import client as live_client
 from australis.live.certs import Credentials, issue, load
 from australis.live.client import connect
 from australis.live.node.links import Mismatch, greeted, pack, sentence_of
+from australis.live.node.links import connect as connect_to
 from australis.live.node.process import Node
-from australis.live.node.process import connect as connect_to
 from australis.live.node.server import ask, fetch_snapshot
 from australis.protocols.dpc.messages import Heartbeat, ReconcileRequest, StableData
 

@@ -151,7 +151,9 @@ def test_stable_tentative_and_stable_again(make: Callable[..., Lanes]) -> None:
     assert one.logged(BASE, BASE + 24) == one.wanted(BASE, BASE + 24)
 
 
-def test_a_lane_that_never_rests_is_checkpointed_and_copied(make: Callable[..., Lanes]) -> None:
+def test_a_lane_that_never_rests_is_checkpointed_and_copied(
+    make: Callable[..., Lanes], tmp_path: Path
+) -> None:
     one, other = make("a"), make("b", warm=False)
     one.open()
     one.run(BASE, BASE + 4)
@@ -175,7 +177,8 @@ def test_a_lane_that_never_rests_is_checkpointed_and_copied(make: Callable[..., 
     go_on()
     one.until(lambda: any(isinstance(e, Checkpointed) for e in one.told))
     one.until(lambda: one.lanes._outputs["counts"].warm is not None)
-    covered, files = one.lanes.snapshot("counts")
+    files = tmp_path / "snapshot"
+    covered = one.lanes.snapshot("counts", files)
     one.lanes._report = report
     assert covered >= BASE + 4
     one.lanes.close()  # both are in one session here

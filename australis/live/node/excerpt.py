@@ -6,6 +6,7 @@ Consumers that are away may still need it, and perhaps no other replica has it a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -19,25 +20,22 @@ MOST_BYTES = 256 << 20
 _BEGINS, _BUCKET = b"begins", b"bucket"
 
 
-def pack(log: SharedLog, upto: int, most_bytes: int = MOST_BYTES) -> bytes:
-    """The buckets of a log up to one, as an Arrow stream."""
+def pack(log: SharedLog, upto: int, to: Path, most_bytes: int = MOST_BYTES) -> None:
+    """Write the buckets of a log up to one into a file, as an Arrow stream."""
     after = log.reaching_back(upto, most_bytes)
     schema = log.schema.arrow.with_metadata({_BEGINS: str(after)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
+    with pa.OSFile(str(to), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for number, batch in log.read(after, upto):
             writer.write_batch(batch, custom_metadata={_BUCKET: str(number)})
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
 
 
 class Excerpt:
     """What `pack` has packed, looked at closely; a `WireError` if it is something else."""
 
-    def __init__(self, data: bytes, log: SharedLog, upto: int) -> None:
+    def __init__(self, path: Path, log: SharedLog, upto: int) -> None:
         self.upto = upto
         try:
-            with pa.ipc.open_stream(data) as reader:
+            with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
                 if not reader.schema.equals(log.schema.arrow):
                     raise WireError("a log of another stream")
                 self.begins = int((reader.schema.metadata or {})[_BEGINS])

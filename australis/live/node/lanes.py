@@ -8,7 +8,8 @@ that the machine waits for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -58,15 +59,18 @@ class Lanes(Protocol):
         """End the tentative lane."""
         ...
 
-    def snapshot(self, output: str) -> tuple[int, Any]:
-        """The latest checkpoint: the bucket it covers, and its files by name.
+    def snapshot(self, output: str, to: Path) -> int:
+        """Write the latest checkpoint into a directory; the bucket it covers.
 
-        One of them is the log up to there (see `excerpt`).
+        One of its files is the log up to there (see `excerpt`).
         """
         ...
 
-    def install(self, output: str, upto: int, files: dict[str, bytes]) -> int:
-        """Go on from a replica's checkpoint and its log; behind which bucket that begins."""
+    def install(self, output: str, upto: int, files: Path) -> int:
+        """Go on from a replica's checkpoint and its log; behind which bucket that begins.
+
+        What is in the directory is its own now.
+        """
         ...
 
     def close(self) -> None:

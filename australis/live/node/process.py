@@ -8,8 +8,10 @@ node.stop()
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+import shutil
 import threading
 import time
 import traceback
@@ -34,7 +36,7 @@ from australis.live.datapath import SharedLog
 from australis.live.epoch import began_us
 from australis.live.files import DirectoryLock, FileDisk, make_directory, replace_file
 from australis.live.flight_port import FACTORY
-from australis.live.node import status, wire
+from australis.live.node import snapshots, status, wire
 from australis.live.node.driver import Clock, Driver, Host
 from australis.live.node.entries import Entries
 from australis.live.node.events import ERROR, WARNING, Events
@@ -45,7 +47,7 @@ from australis.live.node.lanes import Lanes
 from australis.live.node.links import Mismatch, connect, greeted, sentence_of
 from australis.live.node.post import Post
 from australis.live.node.reference_lanes import ReferenceLanes
-from australis.live.node.server import NodeServer, fetch_snapshot
+from australis.live.node.server import NodeServer
 from australis.live.node.spark_lanes import SparkLanes
 from australis.live.node.trace import Trace
 from australis.live.node.turns import Turns
@@ -129,6 +131,9 @@ class Node:
         self._turns: dict[str, Turns] = {}
         self.sources: dict[str, SourceFeed] = {}
         self._disks: list[FileDisk] = []
+        self._snapshots = self._directory / "snapshots"
+        """Checkpoints on their way to or from a replica."""
+        self._copies = itertools.count()
         self._server: NodeServer | None = None
         self._metrics: MetricsServer | None = None
         self._started_at = time.monotonic()
@@ -165,6 +170,7 @@ class Node:
                 self._base / tls.certificates, self._base / tls.ca, self.name
             )
         self._claim_state()
+        shutil.rmtree(self._snapshots, ignore_errors=True)
         life = self._next_life()
         self._entries.begin(life)
         if self._place.trace:
@@ -371,8 +377,8 @@ class Node:
 
     # --- snapshots ------------------------------------------------------------------------
 
-    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, dict[str, bytes]]:
-        """The latest checkpoint of a lane, for a node that runs the same."""
+    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, Path]:
+        """The latest checkpoint of a lane, for a node that runs the same, in a directory."""
         config = next((r for r in self.topology.replicas if r.name == machine), None)
         if config is None or machine not in self._lanes:
             raise wire.WireError(f"'{wire.short(machine)}' does not run on '{self.name}'")
@@ -380,7 +386,13 @@ class Node:
             raise wire.WireError(f"'{machine}' has no output '{wire.short(stream)}'")
         if node is not None and node not in {self._post.places[peer] for peer in config.peers}:
             raise wire.WireError(f"'{node}' may not have the state of '{machine}'")
-        return self._lanes[machine].snapshot(stream)
+        copy = self._snapshots / f"{next(self._copies)}"
+        make_directory(copy)
+        try:
+            return self._lanes[machine].snapshot(stream, copy), copy
+        except BaseException:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise
 
     def _install(self, machine: str, effect: InstallSnapshot) -> None:
         """Fetch a replica's checkpoint on a thread of its own, then go on from it."""
@@ -389,9 +401,10 @@ class Node:
         def fetch() -> None:
             told = {**about, "stream": effect.stream, "peer": effect.state}
             try:
+                files = self._snapshots / f"of {effect.stream}"
                 with self._connect(self._post.places[effect.state]) as client:
-                    upto, files = fetch_snapshot(
-                        client, effect.state, effect.stream, SNAPSHOT_PATIENCE_S
+                    upto = snapshots.fetch(
+                        client, effect.state, effect.stream, files, SNAPSHOT_PATIENCE_S
                     )
                 begins = self._lanes[machine].install(effect.stream, upto, files)
                 self._driver.post(machine, SnapshotInstalled(effect.stream, upto, begins), entry)

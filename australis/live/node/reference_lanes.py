@@ -188,27 +188,30 @@ class ReferenceLanes:
 
     # --- snapshots -----------------------------------------------------------------------
 
-    def snapshot(self, output: str) -> tuple[int, dict[str, bytes]]:
+    def snapshot(self, output: str, to: Path) -> int:
         lane = self._lanes[output]
         try:
             data = lane.checkpoint.read_bytes()
         except FileNotFoundError:
             raise Stopped(f"there is no checkpoint of '{output}' yet") from None
         upto = msgspec.msgpack.decode(data, type=_Saved).upto
-        return upto, {CHECKPOINT: data, excerpt.LOG: excerpt.pack(lane.log, upto)}
+        (to / CHECKPOINT).write_bytes(data)
+        excerpt.pack(lane.log, upto, to / excerpt.LOG)
+        return upto
 
-    def install(self, output: str, upto: int, files: dict[str, bytes]) -> int:
+    def install(self, output: str, upto: int, files: Path) -> int:
         lane = self._lanes[output]
         try:
-            saved = msgspec.msgpack.decode(files[CHECKPOINT], type=_Saved)
+            data = (files / CHECKPOINT).read_bytes()
+            saved = msgspec.msgpack.decode(data, type=_Saved)
             state = lane.engine.decode(saved.state)
-            log = excerpt.Excerpt(files[excerpt.LOG], lane.log, saved.upto)
+            log = excerpt.Excerpt(files / excerpt.LOG, lane.log, saved.upto)
         except WireError:
             raise
         except Exception as error:
             raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
         log.replace(lane.log)
-        replace_file(lane.checkpoint, files[CHECKPOINT])
+        replace_file(lane.checkpoint, data)
         lane.state = state
         lane.forks.clear()
         return log.begins

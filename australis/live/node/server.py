@@ -12,27 +12,21 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import PurePosixPath
-from typing import Annotated, Any, NoReturn, Protocol
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.flight as fl
 
 from australis.kernel.errors import AustralisError
-from australis.kernel.ids import MAX_BUCKET
+from australis.live.node import snapshots
 from australis.live.node.events import ERROR, WARNING, Tell, tell_nobody
 from australis.live.node.links import HELLO, POST, Hello, unpack
 from australis.live.node.mailbox import MESSAGES
-from australis.live.node.wire import LARGEST, LONGEST_NAME, VERSION, WireError, short
+from australis.live.node.wire import LARGEST, VERSION, WireError, short
 
-CHUNK = 1 << 20
-"""A file of a snapshot is sent in pieces of this size."""
-LARGEST_SNAPSHOT = 4 << 30
-"""A snapshot that is larger is not taken."""
-MOST_FILES = 100_000
-"""Nor one of more files."""
 WRONG = 10
 """After so many wrong messages in one call the others are not looked at."""
 PATIENCE_S = 2.0
@@ -62,22 +56,13 @@ class Answers(Protocol):
         """How the node is doing."""
         ...
 
-    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, dict[str, bytes]]:
-        """The latest checkpoint of a lane, for this node."""
+    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, Path]:
+        """The latest checkpoint of a lane, for this node, in a directory that nobody else needs."""
         ...
 
     def fault(self, what: dict[str, Any]) -> str:
         """Rehearse a failure, or end it."""
         ...
-
-
-class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """A piece of one file of a snapshot."""
-
-    upto: Annotated[int, msgspec.Meta(ge=-1, le=MAX_BUCKET)]
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
-    data: bytes
-    last: bool
 
 
 class NodeServer(fl.FlightServerBase):
@@ -162,9 +147,9 @@ class NodeServer(fl.FlightServerBase):
                 return [self._packed(Hello(VERSION, me.cluster, me.name, me.digest))]
             case "status":
                 return [self._packed(self._answers.status())]
-            case "snapshot":
+            case snapshots.ACTION:
                 machine, stream = msgspec.msgpack.decode(body, type=tuple[str, str])
-                return _pieces(*self._answers.snapshot(node, machine, stream))
+                return snapshots.pieces(*self._answers.snapshot(node, machine, stream))
             case "fault":
                 what = msgspec.msgpack.decode(body, type=dict[str, Any])
                 return [self._packed(self._answers.fault(what))]
@@ -175,7 +160,7 @@ class NodeServer(fl.FlightServerBase):
             (POST, "messages for the machines of this node"),
             (HELLO, "who this is"),
             ("status", "how it is doing"),
-            ("snapshot", "the latest checkpoint of a lane"),
+            (snapshots.ACTION, "the latest checkpoint of a lane"),
             ("fault", "rehearse a failure"),
         ]
 
@@ -221,46 +206,6 @@ class NodeServer(fl.FlightServerBase):
 
 
 # --- what others ask ----------------------------------------------------------------------------
-
-
-def _pieces(upto: int, files: dict[str, bytes]) -> Iterator[bytes]:
-    for name, data in files.items():
-        for at in range(0, max(1, len(data)), CHUNK):
-            last = at + CHUNK >= len(data)
-            yield msgspec.msgpack.encode(Piece(upto, name, data[at : at + CHUNK], last))
-
-
-def fetch_snapshot(
-    client: fl.FlightClient, machine: str, stream: str, timeout_s: float
-) -> tuple[int, dict[str, bytes]]:
-    """The latest checkpoint of a lane on another node; a `WireError` if it is none."""
-    body = msgspec.msgpack.encode((machine, stream))
-    files: dict[str, list[bytes]] = {}
-    covered: set[int] = set()
-    size, whole = 0, False
-    options = fl.FlightCallOptions(timeout=timeout_s)
-    for result in client.do_action(fl.Action("snapshot", body), options):
-        piece = _piece(result.body.to_pybytes())
-        files.setdefault(piece.name, []).append(piece.data)
-        covered.add(piece.upto)
-        size, whole = size + len(piece.data), piece.last
-        if size > LARGEST_SNAPSHOT or len(files) > MOST_FILES or len(covered) > 1:
-            raise WireError(f"a snapshot of {size:,} bytes, {len(files):,} files, at {covered}")
-    if not whole:
-        raise WireError("a snapshot is cut short")
-    return covered.pop(), {name: b"".join(parts) for name, parts in files.items()}
-
-
-def _piece(data: bytes) -> Piece:
-    """A piece of a file that belongs below the directory it will be written to."""
-    try:
-        piece = msgspec.msgpack.decode(data, type=Piece)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise WireError("a snapshot with something else in it") from None
-    path = PurePosixPath(piece.name)
-    if path.is_absolute() or ".." in path.parts or "\0" in piece.name or not path.name:
-        raise WireError(f"a snapshot with a file called '{short(piece.name)}'")
-    return piece
 
 
 def ask(client: fl.FlightClient, kind: str, what: Any = None, timeout_s: float = 5.0) -> Any:

@@ -29,7 +29,7 @@ from pathlib import Path
 from australis.diagram.fragments import Plan
 from australis.kernel.errors import Stopped
 from australis.live.datapath import SharedLog, decode_state, encode_state
-from australis.live.files import FileDisk, make_directory, replace_file
+from australis.live.files import FileDisk, make_directory, replace_file, sync_directory
 from australis.live.flight import DataPathServer
 from australis.live.flight_port import FACTORY
 from australis.live.node import excerpt, lanes
@@ -413,9 +413,8 @@ class SparkLanes:
 
     # --- snapshots -----------------------------------------------------------------------
 
-    def snapshot(self, output: str) -> tuple[int, dict[str, bytes]]:
+    def snapshot(self, output: str, to: Path) -> int:
         one = self._outputs[output]
-        copy = self._directory / "forks" / output / f"snapshot{next(self._names)}"
         with self._changed:
             stable = one.stable
             stable.held = True  # until the log has all of what it has taken in
@@ -428,22 +427,23 @@ class SparkLanes:
                 n = last_commit(stable.checkpoint)
                 if n is None:
                     raise Stopped(f"there is no checkpoint of '{output}' yet")
-                clone(stable.checkpoint, copy, n)
+                clone(stable.checkpoint, to, n)
             finally:
                 stable.held = False
             upto, memo = stable.at, encode_state(stable.output.state)
-        files = {str(p.relative_to(copy)): p.read_bytes() for p in copy.rglob("*") if p.is_file()}
-        shutil.rmtree(copy, ignore_errors=True)
-        return upto, {MEMO: memo, excerpt.LOG: excerpt.pack(one.log, upto), **files}
+        (to / MEMO).write_bytes(memo)
+        excerpt.pack(one.log, upto, to / excerpt.LOG)
+        return upto
 
-    def install(self, output: str, upto: int, files: dict[str, bytes]) -> int:
+    def install(self, output: str, upto: int, files: Path) -> int:
         one = self._outputs[output]
         old = one.stable
-        if MEMO not in files or excerpt.LOG not in files or "metadata" not in files:
+        if not all((files / name).is_file() for name in (MEMO, excerpt.LOG, "metadata")):
             raise WireError(f"a snapshot of '{output}' that is not one of Spark's")
-        log = excerpt.Excerpt(files[excerpt.LOG], one.log, upto)
+        log = excerpt.Excerpt(files / excerpt.LOG, one.log, upto)
+        memo = (files / MEMO).read_bytes()
         try:
-            state = decode_state(files[MEMO], one.log.schema)
+            state = decode_state(memo, one.log.schema)
         except Exception as error:
             raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
         with self._changing:
@@ -458,12 +458,11 @@ class SparkLanes:
             make_directory(installing.parent)
             replace_file(installing, b"")
             shutil.rmtree(old.checkpoint, ignore_errors=True)
-            for name, data in files.items():
-                if name not in (MEMO, excerpt.LOG):
-                    path = old.checkpoint / name
-                    make_directory(path.parent)
-                    replace_file(path, data)
-            log.replace(one.log, files[MEMO])
+            for name in (MEMO, excerpt.LOG):
+                (files / name).unlink()
+            files.rename(old.checkpoint)
+            sync_directory(old.checkpoint.parent)
+            log.replace(one.log, memo)
             installing.unlink()
             with self._changed:
                 one.job = None

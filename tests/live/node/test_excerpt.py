@@ -38,6 +38,12 @@ def log_at(path: Path, *buckets: int, upto: int = 20) -> SharedLog:
     return log
 
 
+def packed(log: SharedLog, upto: int, to: Path, *most: int) -> Path:
+    path = to / "packed"
+    pack(log, upto, path, *most)
+    return path
+
+
 def content(log: SharedLog) -> list[tuple[int, list[int]]]:
     found = log.read(log.truncated_to, BUCKETS.last)
     return [(number, batch.column("n").to_pylist()) for number, batch in found]
@@ -47,7 +53,7 @@ def test_a_log_takes_anothers_place(tmp_path: Path) -> None:
     log = log_at(tmp_path / "a", 3, 5, 9, 12)
     log.truncate(3)
     other = log_at(tmp_path / "b", 4)
-    taken = Excerpt(pack(log, 10), other, 10)
+    taken = Excerpt(packed(log, 10, tmp_path), other, 10)
     assert taken.begins == 3
     taken.replace(other, b"memo")
     assert content(other) == [(5, [5, 105]), (9, [9, 109])]
@@ -60,7 +66,7 @@ def test_a_log_takes_anothers_place(tmp_path: Path) -> None:
 
 def test_a_log_without_rows(tmp_path: Path) -> None:
     other = log_at(tmp_path / "b", 4)
-    Excerpt(pack(log_at(tmp_path / "a"), 10), other, 10).replace(other)
+    Excerpt(packed(log_at(tmp_path / "a"), 10, tmp_path), other, 10).replace(other)
     assert content(other) == []
     assert other.boundary_us == BUCKETS.end(10)
 
@@ -69,8 +75,8 @@ def test_of_a_long_log_only_the_newest_buckets_go(tmp_path: Path) -> None:
     log = log_at(tmp_path / "a", *range(3, 20))
     one = log.reaching_back(19, 0)
     assert one == 19, "no room for any"
-    size = len(pack(log, 19)) // 17
-    taken = Excerpt(pack(log, 19, 3 * size), log, 19)
+    size = packed(log, 19, tmp_path).stat().st_size // 17
+    taken = Excerpt(packed(log, 19, tmp_path, 3 * size), log, 19)
     assert 12 < taken.begins < 19
     assert log.reaching_back(19, 1 << 30) == 2
 
@@ -80,13 +86,13 @@ def test_another_streams_log_is_refused(tmp_path: Path) -> None:
     schema = parse_schema("n bigint")
     other = SharedLog(FileDisk(tmp_path / "b"), schema, BUCKETS)
     with pytest.raises(WireError, match="another stream"):
-        Excerpt(pack(log, 5), other, 5)
+        Excerpt(packed(log, 5, tmp_path), other, 5)
 
 
 def test_buckets_beyond_the_checkpoint_are_refused(tmp_path: Path) -> None:
     log = log_at(tmp_path / "a", 3, 9)
     with pytest.raises(WireError, match="not in order"):
-        Excerpt(pack(log, 9), log, 8)
+        Excerpt(packed(log, 9, tmp_path), log, 8)
 
 
 @settings(max_examples=200)
@@ -94,13 +100,15 @@ def test_buckets_beyond_the_checkpoint_are_refused(tmp_path: Path) -> None:
 def test_damaged_ones_are_refused_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    log = log_at(tmp_path_factory.mktemp("log"), 3, 5)
-    packed = bytearray(pack(log, 9))
+    directory = tmp_path_factory.mktemp("log")
+    log = log_at(directory / "a", 3, 5)
+    path = packed(log, 9, directory)
+    damaged = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
-        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
-    cut = data.draw(st.integers(0, len(packed)))
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(damaged[: data.draw(st.integers(0, len(damaged)))])
     try:
-        taken = Excerpt(bytes(packed[:cut]), log, 9)
+        taken = Excerpt(path, log, 9)
     except WireError:
         return
     taken.replace(log)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from australis.kernel.errors import UserError
 from australis.live.node import links, mailbox, server
 from australis.live.node.links import Hello, Link, Mismatch, greeted, pack, sentence_of, unpack
 from australis.live.node.mailbox import Mailbox
-from australis.live.node.server import NodeServer, Piece, ask, fetch_snapshot
+from australis.live.node.server import NodeServer, ask
 from australis.live.node.wire import LARGEST, VERSION, WireError
 
 pytestmark = pytest.mark.timeout(60)
@@ -55,7 +56,6 @@ class Answers:
         self.blocked.set()
         self.wrong: Exception | None = None
         self.mailbox = Mailbox()
-        self.files: dict[str, bytes] = {"state": b"x" * 10}
 
     def knows(self, node: str) -> bool:
         return node != "stranger"
@@ -76,8 +76,8 @@ class Answers:
     def status(self) -> dict[str, Any]:
         return {"node": self.name}
 
-    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, dict[str, bytes]]:
-        return 7, self.files
+    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, Path]:
+        raise WireError("there is none")
 
     def fault(self, what: dict[str, Any]) -> str:
         raise UserError("does not allow rehearsed failures", name="c")
@@ -575,46 +575,3 @@ def test_a_server_stops_though_somebody_does_not_let_go() -> None:
         assert time.monotonic() - began < server.PATIENCE_S + 1
         with served(Answers(), port), client_of(port) as client:
             assert ask(client, "status") == {"node": "b"}
-
-
-# --- snapshots ---------------------------------------------------------------------------------
-
-
-def test_a_snapshot_goes_round() -> None:
-    answers = Answers()
-    answers.files = {"state": b"x" * (3 << 20), "offsets/1": b"", "commits/0": b"y"}
-    with served(answers) as there, client_of(there.port) as client:
-        assert fetch_snapshot(client, "counts@b", "counts", 10) == (7, answers.files)
-
-
-@pytest.mark.parametrize(
-    ("pieces", "sentence"),
-    [
-        ([], "cut short"),
-        ([Piece(7, "state", b"x", False)], "cut short"),
-        ([Piece(7, "a", b"x", True), Piece(8, "b", b"x", True)], "2 files, at {"),
-        ([Piece(7, "../../etc/passwd", b"x", True)], "a file called '../../etc/passwd'"),
-        ([Piece(7, "/etc/passwd", b"x", True)], "a file called '/etc/passwd'"),
-        ([Piece(7, "a/../../b", b"x", True)], "a file called 'a/../../b'"),
-        ([Piece(7, ".", b"x", True)], "a file called '.'"),
-        ([Piece(7, "a\0b", b"x", True)], "a file called 'a?b'"),
-        ([Piece(7, "", b"x", True)], "something else in it"),
-        ([Piece(-9, "state", b"x", True)], "something else in it"),
-        ([Piece(1 << 62, "state", b"x", True)], "something else in it"),
-        ([b"\xff"], "something else in it"),
-        ([b"\x94\x07\xa1\xff\xc4\x00\xc3"], "something else in it"),
-        ([Piece(7, str(i), b"x" * 100, True) for i in range(12)], "a snapshot of"),
-    ],
-)
-def test_a_snapshot_that_is_none_is_refused(
-    pieces: list[Any], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "LARGEST_SNAPSHOT", 1000)
-
-    class Broken(fl.FlightServerBase):
-        def do_action(self, context: Any, action: fl.Action) -> Iterable[bytes]:
-            return [p if isinstance(p, bytes) else msgspec.msgpack.encode(p) for p in pieces]
-
-    with Broken("grpc://127.0.0.1:0") as there, pytest.raises(WireError) as error:
-        fetch_snapshot(client_of(there.port), "counts@b", "counts", 10)
-    assert sentence in str(error.value)

@@ -24,7 +24,8 @@ from australis.live.client import connect
 from australis.live.node.links import Mismatch, greeted, pack, sentence_of
 from australis.live.node.links import connect as connect_to
 from australis.live.node.process import Node
-from australis.live.node.server import ask, fetch_snapshot
+from australis.live.node.server import ask
+from australis.live.node.snapshots import fetch
 from australis.protocols.dpc.messages import Heartbeat, ReconcileRequest, StableData
 
 pytestmark = pytest.mark.timeout(120)
@@ -107,16 +108,15 @@ def test_nobody_reads_what_is_for_another(cluster: SmallCluster) -> None:
     goes_on(cluster, 1)
 
 
-def test_the_state_of_a_replica_is_for_replicas(cluster: SmallCluster) -> None:
+def test_the_state_of_a_replica_is_for_replicas(cluster: SmallCluster, tmp_path: Path) -> None:
     what = ("counts@a", "counts")
     for name in ("reader", "e1"):
         with client_of(cluster, name) as client:
             said = refused(cluster, lambda client=client: ask(client, "snapshot", what))  # type: ignore[misc]
             assert said == f"'{name}' may not have the state of 'counts@a'"
     with client_of(cluster, "b") as client:
-        upto, files = fetch_snapshot(client, *what, 10)
-        assert upto > 0
-        assert files
+        assert fetch(client, *what, tmp_path / "fetched", 10) > 0
+    assert list((tmp_path / "fetched").iterdir())
 
 
 def test_a_subscription_with_another_name_is_told_why(cluster: SmallCluster) -> None:

@@ -31,6 +31,8 @@ class NodePlace:
     master: str = "local[1]"
     """The Spark master of its queries."""
     engine: Engine = "spark"
+    memory_mb: int = 1024
+    """The heap of its JVM, which takes as much from the beginning and never more."""
     owner: str | None = None
     metrics: int | None = None
     """The port at which its own machine, and no other, can read its metrics."""

@@ -24,6 +24,8 @@ _SECTIONS = (
     *("participants", "replicas", "sources", "clients", "tls", "faults"),
 )
 _NEEDED = ("cluster", "diagram", "nodes", "replicas", "sources")
+LEAST_MB = 512
+"""Spark does not start with less."""
 _ADDRESS = re.compile(r"(?:\[([^\]]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,9})")
 
 
@@ -68,6 +70,15 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise UserError(f"should be text, not {value!r}")
     return value
+
+
+def _megabytes(value: Any) -> int:
+    """So much memory, as Spark writes it."""
+    found = re.fullmatch(r"(\d{1,6})([mg])", str(value).lower())
+    size = int(found[1]) * (1024 if found[2] == "g" else 1) if found else 0
+    if size < LEAST_MB:
+        raise UserError(f"should be {LEAST_MB}m or more, such as 1g, not {value!r}")
+    return size
 
 
 def _nodes(value: Any) -> tuple[str, ...]:
@@ -171,6 +182,7 @@ def _node(name: str, settings: Settings, place_of: PlaceOf) -> NodePlace:
         "address": _address,
         "spark": _text,
         "engine": _one_of("spark", "reference"),
+        "memory": _megabytes,
         "owner": _text,
         "metrics": _port,
         "trace": _true_or_false,
@@ -179,6 +191,8 @@ def _node(name: str, settings: Settings, place_of: PlaceOf) -> NodePlace:
     host, port = taken.pop("address")
     if "spark" in taken:
         taken["master"] = taken.pop("spark")
+    if "memory" in taken:
+        taken["memory_mb"] = taken.pop("memory")
     return NodePlace(name, host, port, **taken)
 
 

@@ -148,11 +148,18 @@ NODES = {
     ),
     "unknown setting": (
         "a:\n    address: localhost:1\n    sprak: x", 8,
-        ["'a' has an unknown setting 'sprak' (known: address, spark, engine, owner, metrics, trace)"],
+        ["'a' has an unknown setting 'sprak' (known: address, spark, engine, memory, owner, metrics,"],
     ),
     "engine": (
         "a:\n    address: localhost:1\n    engine: flink", 8,
         ["'a' has a setting 'engine' that should be 'spark' or 'reference', not 'flink'"],
+    ),
+    "memory of no size": (
+        "a:\n    address: localhost:1\n    memory: much", 8,
+        ["'a' has a setting 'memory' that should be 512m or more, such as 1g, not 'much'"],
+    ),
+    "too little memory": (
+        "a:\n    address: localhost:1\n    memory: 511m", 8, ["'memory'", "not '511m'"],
     ),
     "metrics at an address": (
         "a:\n    address: localhost:1\n    metrics: localhost:9101", 8,
@@ -292,7 +299,7 @@ hop: 50 ms
 heartbeat: 200 ms
 epoch: 2026-11-15T18:00:00Z
 nodes:
-  a: {address: "127.0.0.1:7101", spark: "local[2]", owner: acme}
+  a: {address: "127.0.0.1:7101", spark: "local[2]", memory: 2g, owner: acme}
   b: {address: "127.0.0.1:7102", engine: reference, metrics: 9102, trace: true}
   edge: {address: "127.0.0.1:7100"}
 participants: {acme: {}, other: {}}
@@ -317,7 +324,7 @@ faults: allowed
         heartbeat_us=200_000,
         epoch_us=1_794_765_600_000_000,
         nodes={
-            "a": NodePlace("a", "127.0.0.1", 7101, master="local[2]", owner="acme"),
+            "a": NodePlace("a", "127.0.0.1", 7101, master="local[2]", memory_mb=2048, owner="acme"),
             "b": NodePlace("b", "127.0.0.1", 7102, engine="reference", metrics=9102, trace=True),
             "edge": NodePlace("edge", "127.0.0.1", 7100),
         },

@@ -290,6 +290,11 @@ class Node:
                 self._spark = open_session(
                     self._place.master,
                     f"australis {self.cluster} {self.name}",
+                    settings={
+                        "spark.driver.memory": f"{self._place.memory_mb}m",
+                        # Without it the heap grows for hours before anybody knows how far.
+                        "spark.driver.defaultJavaOptions": f"-Xms{self._place.memory_mb}m",
+                    },
                     log=self._state.spark_log,
                     preload=FACTORY.partition(":")[0],
                 )

@@ -169,11 +169,11 @@ def down(file: Path, as_json: bool) -> None:
     Example:
       australis down examples/cluster.yaml
     """
-    from australis.live.client import load_cluster
+    from australis.live.client import load_nodes
     from australis.live.processes import end, named_in, number, runs
     from australis.live.supervise import pid_file, supervisor_file
 
-    cluster, _, base = load_cluster(file, needs_epoch=False)
+    cluster, base = load_nodes(file)
     state = base / cluster.state
     files = {name: pid_file(state, name) for name in cluster.nodes}
     ran = {name: process for name, path in files.items() if (process := named_in(path))}

@@ -35,19 +35,19 @@ def fault() -> None:
 
 
 def _signal(file: Path, node: str, what: signal.Signals) -> int:
-    from australis.live.client import load_cluster
+    from australis.live.client import load_nodes
     from australis.live.rehearse import signal_node
 
-    cluster, _, base = load_cluster(file, needs_epoch=False)
+    cluster, base = load_nodes(file)
     return signal_node(cluster, base, node, what)
 
 
 def _network(file: Path, identity: str | None) -> Network:
-    from australis.live.client import load_cluster
+    from australis.live.client import load_nodes
     from australis.live.operate import Operator
     from australis.live.rehearse import Network, check_allowed
 
-    cluster, _, base = load_cluster(file, needs_epoch=False)
+    cluster, base = load_nodes(file)
     check_allowed(cluster)
     return Network(Operator(cluster, base, identity))
 

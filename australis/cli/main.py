@@ -6,7 +6,9 @@ user's input is wrong.
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any
 
 import click
 
@@ -25,7 +27,28 @@ from australis.cli.tail import tail
 from australis.kernel.errors import Stopped, UserError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Whoever reads what is printed may stop reading: `australis tail ... | head`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry a command out; nothing is wrong when nobody reads on."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            pass
+        except SystemExit as ended:  # rich says so
+            if not isinstance(ended.__context__, BrokenPipeError):
+                raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="australis")
 def cli() -> None:
     """Federated, fault-tolerant stream processing on Apache Spark.
@@ -60,8 +83,6 @@ def main() -> None:
         code = _tell(error.format_message(), 2)
     except (click.Abort, KeyboardInterrupt):
         code = _tell("interrupted", 130)
-    except BrokenPipeError:
-        code = 0
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -38,7 +38,8 @@ def status(file: Path, watch: bool, identity: str | None, as_json: bool) -> None
     """Show what runs where in a cluster, and how it is doing.
 
     A replica is STABLE, or its results are tentative (UP_FAILURE) or being corrected
-    (STABILIZATION). The exit code is 1 if some node does not answer.
+    (STABILIZATION), or it has nothing to say: it catches up, or no input is left (FAILURE).
+    A source that is replayed is behind nothing. The exit code is 1 if some node does not answer.
 
     \b
     Examples:
@@ -127,10 +128,12 @@ def _sources(node: dict[str, Any]) -> Iterator[Row]:
         yield f"source {stream}", f"{source['rows']:,} rows", duration(source["behind_s"]), "", ""
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: float | None) -> str:
     """A duration as people say it.
 
-    >>> duration(0.613), duration(45 * 86400)
-    ('0.6 s', '45 days')
+    >>> duration(0.613), duration(45 * 86400), duration(None)
+    ('0.6 s', '45 days', '')
     """
+    if seconds is None:
+        return ""
     return f"{seconds:,.1f} s" if abs(seconds) < 86400 else f"{seconds / 86400:,.0f} days"

@@ -12,6 +12,7 @@ a table of what counts now (`live.view`).
 
 from __future__ import annotations
 
+import atexit
 import queue
 import secrets
 import threading
@@ -72,6 +73,8 @@ WAITING_CHANGES = 10_000
 WAITING_BYTES = 64 << 20
 """or so many bytes."""
 AGAIN_S = 0.1
+CLOSE_S = 5.0
+"""So long at most it takes to close a subscription."""
 REFUSALS = 3
 """So often in a row every node refuses before a subscription gives up."""
 OLDEST = -1
@@ -117,6 +120,16 @@ class Change:
         return 0 if self.batch is None else int(self.batch.nbytes)
 
 
+_OPEN: set[Subscription] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what was left open: a thread inside gRPC when Python ends would crash it."""
+    for subscription in list(_OPEN):
+        subscription.close()
+
+
 class Connection:
     """A cluster as its clients see it."""
 
@@ -153,7 +166,9 @@ class Connection:
         something is missing.
 
         The log of a client is kept until it has received it; with `hold`, until it says that it
-        is done with it (`Subscription.acknowledge`), so that it can be asked for again.
+        is done with it (`Subscription.acknowledge`), so that it can be asked for again. A client
+        that begins anew goes on behind what it had acknowledged, and may get the last buckets
+        again; where that matters it keeps the bucket it has finished, and says `after`.
         """
         if after is not None and not OLDEST <= after <= MAX_BUCKET:
             raise UserError(f"is not a bucket (from {OLDEST} to {MAX_BUCKET})", name=str(after))
@@ -326,10 +341,13 @@ class Subscription:
                 after = max(after, connection.kept(stream)[0])
         host = ClientHost(machine, self._say, self._deliver)
         self._life = time.time_ns() // 1_000_000 - 1_600_000_000_000
+        self._streams: dict[str, fl.FlightStreamReader] = {}
+        """What is being read from each node."""
         self._readers = [
             threading.Thread(target=self._read, args=(node,), name=f"from {node}", daemon=True)
             for node in self._links
         ]
+        _OPEN.add(self)
         for reader in self._readers:
             reader.start()
         restored = LaneRestored(stream, after, after, after)
@@ -348,7 +366,10 @@ class Subscription:
         while not self._closed.is_set():
             try:
                 with self._connector(node)() as client:
-                    for chunk in client.do_get(ticket):
+                    stream = self._streams[node] = client.do_get(ticket)
+                    if self._closed.is_set():
+                        return
+                    for chunk in stream:
                         self._refusals[node] = 0
                         for message in chunk.data.column(0).to_pylist():
                             self._take(message)
@@ -447,9 +468,14 @@ class Subscription:
         if self._closed.is_set():
             return
         self._closed.set()
+        _OPEN.discard(self)
         self._driver.stop()
         for link in self._links.values():
             link.close()
+        for stream in list(self._streams.values()):
+            stream.cancel()
+        for reader in self._readers:  # one that outlives the interpreter takes it down
+            reader.join(CLOSE_S)
         self._changes.put(None)
 
 
@@ -491,8 +517,11 @@ def producers_of(cluster: Cluster, diagram: Diagram, stream: str) -> tuple[str, 
     return cluster.machines[home[stream]]
 
 
-def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster, Diagram, Path]:
-    """A cluster file with its diagram, and the directory its paths are relative to."""
+def load_nodes(path: Path | str) -> tuple[Cluster, Path]:
+    """A cluster file alone, and the directory its paths are relative to.
+
+    It is enough to stop nodes or to disturb them, whatever has become of the diagram.
+    """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -500,12 +529,17 @@ def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster
         raise UserError("there is no such file", place=Place(str(path))) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot be read: {error}", place=Place(str(path))) from None
-    cluster = load_text(text, str(path))
-    diagram = load_diagram(path.parent / cluster.diagram_path)
+    return load_text(text, str(path)), path.parent
+
+
+def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster, Diagram, Path]:
+    """A cluster file with its diagram, and the directory its paths are relative to."""
+    cluster, base = load_nodes(path)
+    diagram = load_diagram(base / cluster.diagram_path)
     check(cluster, diagram)
     dpc_options(cluster, diagram)
     if cluster.epoch_us is None:
-        cluster = replace(cluster, epoch_us=read_epoch(path.parent / cluster.state))
+        cluster = replace(cluster, epoch_us=read_epoch(base / cluster.state))
     if cluster.epoch_us is None and needs_epoch:
         raise UserError(
             "has no 'epoch', the time before its first tuple: `australis up` chooses one, or"
@@ -513,7 +547,7 @@ def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster
             name=cluster.name,
             place=cluster.place,
         )
-    return cluster, diagram, path.parent
+    return cluster, diagram, base
 
 
 def connect(path: Path | str, *, identity: str | None = None) -> Connection:

@@ -49,7 +49,9 @@ def _read_time(path: Path) -> int:
     try:
         return round(datetime.fromisoformat(text).timestamp() * SECOND)
     except ValueError:
-        raise Stopped(f"{path} is damaged: {text!r} is not a time") from None
+        raise Stopped(
+            f"{path} is damaged: {text!r} is not a time (another machine's copy will do)"
+        ) from None
 
 
 def write_epoch(state: Path, epoch_us: int) -> None:

@@ -7,30 +7,41 @@ from typing import Any
 
 from australis.diagram.model import Diagram
 from australis.live.operate import Operator
+from australis.streams.buckets import Buckets
+
+LIVE = ("tcp", "push")
+"""Sources whose tuples come as they happen; others are replayed, from whatever time."""
 
 
 def overview(operator: Operator, diagram: Diagram) -> dict[str, Any]:
     """What all nodes say of themselves, asked at the same time.
 
-    A source is behind the clock, an output behind the source that is furthest (which may replay
-    what is long past), or behind the clock if no source answers.
+    A source is behind the clock, if it is not one that is replayed; an output is behind the
+    source that is furthest. Where that cannot be known, `behind_s` is None.
     """
     cluster = operator.cluster
     answers = operator.ask_all(cluster.nodes, "status")
     now_us = time.time_ns() // 1000
     told = {name: answers[name] or {} for name in cluster.nodes}
-    sources = [s for one in told.values() for s in one.get("sources", {}).values()]
-    outputs = [o for one in told.values() for o in one.get("outputs", {}).values()]
-    newest_us = max((diagram.buckets.end(s["end"]) for s in sources), default=now_us)
-    for streams, until_us in ((sources, now_us), (outputs, newest_us)):
-        for stream in streams:
-            late_us = until_us - diagram.buckets.end(stream["end"])
-            stream["behind_s"] = max(0.0, round(late_us / 1e6, 3))
+    buckets, kinds = diagram.buckets, {s.name: s.kind for s in diagram.sources}
+    sources = {name: s for one in told.values() for name, s in one.get("sources", {}).items()}
+    newest_us = max((buckets.end(s["end"]) for s in sources.values()), default=None)
+    for name, source in sources.items():
+        source["behind_s"] = _behind_s(now_us if kinds[name] in LIVE else None, source, buckets)
+    for one in told.values():
+        for output in one.get("outputs", {}).values():
+            output["behind_s"] = _behind_s(newest_us, output, buckets)
     nodes = {
         name: {"answers": bool(told[name]), "address": place.address} | told[name]
         for name, place in cluster.nodes.items()
     }
     return {"cluster": cluster.name, "at_us": now_us, "nodes": nodes}
+
+
+def _behind_s(until_us: int | None, stream: dict[str, Any], buckets: Buckets) -> float | None:
+    if until_us is None:
+        return None
+    return max(0.0, round((until_us - buckets.end(stream["end"])) / 1e6, 3))
 
 
 def troubles(node: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,16 @@ class Network:
         self._check_pair(node, other)
         if one_way:
             self._tell(node, kind="cut", node=other, out=False)
-            return
-        for one, peer in self._ends(node, other):
-            self._tell(one, kind="cut", node=peer)
+        else:
+            self._tell_both(self._ends(node, other), kind="cut")
 
     def slow(self, node: str, other: str, seconds: float, *, one_way: bool = False) -> None:
         """Every message takes so much longer; one way: only those that the first one hears."""
         self._check_pair(node, other)
         if other in self._cluster.clients:
             raise UserError("is a client: its network can be cut, not slowed", name=other)
-        for one, peer in [(other, node)] if one_way else self._ends(node, other):
-            self._tell(one, kind="slow", node=peer, seconds=seconds)
+        ends = [(other, node)] if one_way else self._ends(node, other)
+        self._tell_both(ends, kind="slow", seconds=seconds)
 
     def heal(self, node: str, other: str | None = None) -> list[str]:
         """End what was rehearsed between two, or at a node; who of them does not answer."""
@@ -89,6 +89,19 @@ class Network:
             )
         if node == other:
             raise UserError("is one node: name two", name=node)
+
+    def _tell_both(self, ends: list[tuple[str, str]], **what: Any) -> None:
+        """Begin something at both ends of a connection, or at neither."""
+        done: list[tuple[str, str]] = []
+        for one, peer in ends:
+            try:
+                self._tell(one, node=peer, **what)
+            except UserError:
+                for began, its_peer in done:
+                    with suppress(NoAnswer):
+                        self._tell(began, kind="heal", node=its_peer)
+                raise
+            done.append((one, peer))
 
     def _tell(self, to: str, **what: Any) -> None:
         self._operator.ask(to, "fault", what)

@@ -19,7 +19,7 @@ _SET_BY_THE_RUN = ("start", "speed", "duration")
 def check(scenario: Scenario) -> None:
     """Raise a `UserError` for the first mistake."""
     check_cluster(scenario.cluster, scenario.diagram)
-    _options(scenario)
+    dpc_options(scenario.cluster, scenario.diagram)
     _sources(scenario)
     for fault in scenario.faults:
         _fault(scenario, fault)
@@ -30,13 +30,6 @@ def check(scenario: Scenario) -> None:
 
 def _wrong(fault: Fault, sentence: str) -> UserError:
     return UserError(sentence, name=fault.kind.value, place=fault.place)
-
-
-def _options(scenario: Scenario) -> None:
-    try:
-        dpc_options(scenario.cluster, scenario.diagram)
-    except UserError as error:
-        raise error.at(scenario.cluster.place_of("max_delay")) from None
 
 
 def _sources(scenario: Scenario) -> None:

@@ -60,6 +60,8 @@ class Commit(msgspec.Struct, frozen=True, array_like=True):
     dropped_id: int = -1
     """The last tuple that truncation removed."""
     format: int = FORMAT
+    acknowledged: int = -1
+    """No reader needs the buckets up to this one, though their segment may be here still."""
 
 
 _HEAD = struct.Struct("<qqI")
@@ -91,6 +93,7 @@ class StableLog:
         self._records: list[Record] = []
         self._commit = Commit(0, "", 0)
         self._commit_bytes = 0
+        self._acknowledged = -1
         self._unfinished = True
         self._recover()
 
@@ -130,6 +133,11 @@ class StableLog:
     def truncated_to(self) -> int:
         """The last bucket that was dropped; -1 if none was."""
         return self._commit.dropped_to
+
+    @property
+    def begins(self) -> int:
+        """The last bucket that readers need no more; it may be one before the log's first."""
+        return max(self._acknowledged, self._commit.acknowledged, self._commit.dropped_to)
 
     def rows_between(self, after: int, upto: int) -> int:
         """How many tuples the buckets (after, upto] hold."""
@@ -209,6 +217,7 @@ class StableLog:
                 size=size,
                 memo=memo,
                 rows=self._commit.rows + sum(batch.num_rows for _, batch in buckets),
+                acknowledged=self.begins,
             )
         )
         for (bucket, batch), record in zip(buckets, records, strict=True):
@@ -244,8 +253,10 @@ class StableLog:
     def truncate(self, upto: int) -> int:
         """Drop the segments that hold nothing after this bucket; how many went.
 
-        The last segment stays: the next append goes on there.
+        The last segment stays: the next append goes on there. That nobody needs these buckets
+        is remembered with that append.
         """
+        self._acknowledged = max(self._acknowledged, upto)
         first = bisect.bisect_right(self._numbers, upto)
         kept = self._records[first].segment if first < len(self._records) else self._commit.segment
         at = bisect.bisect_left(self._records, kept, key=lambda record: record.segment)
@@ -255,6 +266,7 @@ class StableLog:
             self._write_commit(
                 msgspec.structs.replace(
                     self._commit,
+                    acknowledged=self.begins,
                     dropped_to=bucket,
                     dropped_rows=self._totals[at - 1],
                     dropped_id=pack_id(bucket, self.rows_between(bucket - 1, bucket) - 1),
@@ -269,6 +281,7 @@ class StableLog:
     def restart_at(self, bucket: int, memo: bytes = b"") -> None:
         """Forget everything and go on behind this bucket, as if it all had been truncated."""
         self._begin()
+        self._acknowledged = -1
         begun = Commit(
             self.buckets.end(bucket), "", 0, memo, dropped_to=bucket, dropped_id=pack_id(bucket, 0)
         )

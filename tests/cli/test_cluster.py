@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from australis.cli.tail import _lines, _said
 from australis.kernel.errors import UserError
 from australis.live.certs import issue
 from australis.live.client import Change, Kind
+from australis.live.operate import NoAnswer, Operator
 from australis.live.processes import PidFile
 from australis.streams.buckets import Buckets
 
@@ -258,6 +261,23 @@ def test_the_network_is_cut_and_healed(small: SmallCluster) -> None:
     assert troubles(small) == {}
 
 
+def test_the_network_is_cut_at_both_ends_or_at_none(
+    small: SmallCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Operator.ask
+
+    def deaf(self: Operator, node: str, kind: str, *what: Any, **how: Any) -> Any:
+        if node == "e1" and kind == "fault":
+            raise NoAnswer("does not answer", name=node)
+        return ask(self, node, kind, *what, **how)
+
+    monkeypatch.setattr(Operator, "ask", deaf)
+    assert "'e1' does not answer" in said("fault", "cut", small.path, "a", "e1")
+    link = small.nodes["a"].status()["links"]["e1"]
+    assert not link["cut"]
+    assert not link["deaf"]
+
+
 def test_the_network_is_slowed(small: SmallCluster) -> None:
     invoke("fault", "slow", small.path, "a", "e2", "--seconds", "0.01")
     assert troubles(small) == {"a": ["slow_s e2"], "e2": ["slow_s a"]}
@@ -351,6 +371,21 @@ def test_up_while_it_is_up(tmp_path: Path) -> None:
     with PidFile(tmp_path / "state" / "up.pid", "small"):
         for options in ([], ["--detach"]):
             assert said("up", file, *options) == f"'small' runs already (pid {os.getpid()})"
+
+
+def test_down_whatever_has_become_of_the_diagram(file: Path) -> None:
+    (file.parent / "diagram.yaml").write_text("no diagram")
+    result = invoke("down", file)
+    assert (result.exit_code, result.output) == (0, "small does not run on this machine\n")
+
+
+def test_nobody_reads_on() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "australis.cli.main", "experiment", "list"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_down_where_nothing_runs(file: Path) -> None:

@@ -73,13 +73,13 @@ class SourceFeed:
     @property
     def closed(self) -> int:
         """The last bucket that is closed, as far as its readers are concerned."""
-        return max(self._closed, self.log.truncated_to)
+        return max(self._closed, self.log.begins)
 
     def start(self) -> None:
         """Begin to read the source."""
         if self._ended:
             rows = self.log.last_bucket
-            self._closed = self.log.truncated_to if rows is None else rows
+            self._closed = self.log.begins if rows is None else rows
         self._ticker.start()
         self.proxy.start()
 

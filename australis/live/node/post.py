@@ -57,6 +57,7 @@ class Post:
         self._deaf: set[str] = set()
         """Nodes whose messages are not heard, in a rehearsed failure."""
         self._machines: Collection[str] = ()
+        self._begun = False
 
     def open(self, machines: Collection[str], connect: Callable[[str], fl.FlightClient]) -> None:
         """Begin, for the machines of this node, with a way to connect to others."""
@@ -68,6 +69,10 @@ class Post:
         for other in self._cluster.nodes:
             if other != self._node:
                 self._links[other] = Link(other, connector(other), self._events.tell)
+
+    def begin(self) -> None:
+        """The machines have been started: from now on they can hear."""
+        self._begun = True
 
     # --- messages -----------------------------------------------------------------------
 
@@ -97,16 +102,16 @@ class Post:
         guest = is_guest(envelope.sender)
         if at is None and envelope.sender not in self._mailboxes and not guest:
             raise WireError(f"'{envelope.sender}' is not of this cluster")
-        if guest:
-            self._guests.heard(envelope.sender, node)
-        elif node is not None and node != (at or envelope.sender):
+        if not guest and node is not None and node != (at or envelope.sender):
             raise WireError(f"'{node}' may not speak for '{envelope.sender}'")
         if envelope.to not in self._machines:
             raise WireError(f"'{envelope.to}' does not run on '{self._node}'")
         if not self._roles.may(envelope.sender, envelope.to, envelope.message):
             kind = type(envelope.message).__name__
             raise WireError(f"'{envelope.sender}' may not send {kind} to '{envelope.to}'")
-        if (at or envelope.sender) in self._deaf:
+        if guest:
+            self._guests.heard(envelope.sender, node)
+        if not self._begun or (at or envelope.sender) in self._deaf:
             return
         received = MessageReceived(envelope.sender, envelope.message)
         self._driver.post(envelope.to, received, entry_of(at, envelope.cause), len(body))
@@ -162,7 +167,8 @@ class Post:
                     link.slow_s = 0.0
             case _:
                 raise UserError("is not a failure of the network (cut, slow, heal)", name=kind)
-        self._events.tell("fault", kind=kind, fault=kind, peer=other)
+        told = {key: what[key] for key in ("out", "in", "seconds") if key in what}
+        self._events.tell("fault", kind=kind, fault=kind, peer=other, **told)
 
     # --- stopping --------------------------------------------------------------------------
 

@@ -191,6 +191,7 @@ class Node:
             if isinstance(host, ReplicaHost):
                 host.lanes.start(self._reporter(host))
         self._driver.start(self._hosts, first)
+        self._post.begin()
         for feed in self.sources.values():
             feed.start()
         self._tell_started(life)
@@ -325,7 +326,7 @@ class Node:
             began=(began_us(self._base / self._cluster.state, self._clock.now()), self._epoch_us),
         )
         self.sources[stream] = feed
-        restored = LaneRestored(stream, feed.closed, log.truncated_to, feed.closed)
+        restored = LaneRestored(stream, feed.closed, log.begins, feed.closed)
         first[stream] = Started(life, (restored,))
 
     def _connect(self, node: str) -> fl.FlightClient:

@@ -99,7 +99,7 @@ class ReferenceLanes:
         elif lane.log.boundary_us < self._buckets.end(base):
             lane.log.restart_at(base)
         end = self._buckets.closed_by(lane.log.boundary_us)
-        return LaneRestored(output, upto, lane.log.truncated_to, end)
+        return LaneRestored(output, upto, lane.log.begins, end)
 
     def start(self, report: Report) -> None:
         self._report = report

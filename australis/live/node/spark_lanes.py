@@ -59,6 +59,8 @@ WARM_ROWS = 50_000
 """so many tuples; then it takes them all in one batch."""
 CATCHING_UP_ROWS = 200_000
 """A stable query that takes in more than this at once is catching up."""
+REST_S = 1.0
+"""It has caught up when it has had nothing to do for so long."""
 QUIET_S = 10.0
 """So long a snapshot waits for the end of a micro-batch."""
 LOOK_EVERY_S = 0.2
@@ -87,10 +89,19 @@ class _Output:
     wants_checkpoint: bool = False
     warm: Query | None = None
     warming: bool = False
-    catching_up: bool = False
+    took_much: bool = False
+    """Whether its last micro-batch was one to catch up,"""
+    done_at: float = 0.0
+    """and when that was done."""
     fork: _Fork | None = None
     later: dict[int, Inputs] = field(default_factory=dict)
     """What a warm query that is still being made will have to work on."""
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether the stable query is so far behind that it should have everything for itself."""
+        rests = self.job is None and time.monotonic() - self.done_at > REST_S
+        return self.took_much and not rests
 
     @property
     def checkpointed(self) -> bool:
@@ -181,7 +192,7 @@ class SparkLanes:
             begun = batch_offsets(stable.checkpoint, newest).upto
         end = self._buckets.closed_by(log.boundary_us)
         again = begun if begun is not None and begun > upto else None
-        return LaneRestored(output, upto, log.truncated_to, end, again)
+        return LaneRestored(output, upto, log.begins, end, again)
 
     def start(self, report: Report) -> None:
         self._report = report
@@ -258,7 +269,7 @@ class SparkLanes:
             one.stable.work.update(work)
             one.stable.allowed = effect.upto
             rows = one.stable.rows_between(effect.after, effect.upto)
-            one.catching_up = rows > CATCHING_UP_ROWS
+            one.took_much = rows > CATCHING_UP_ROWS
             if one.warm is not None and one.fork is None:
                 if one.catching_up:
                     self._discard(one)
@@ -300,6 +311,7 @@ class SparkLanes:
         elif query.at >= job.upto and end >= job.upto:
             one.job = None
             self._report(StableDone(job.output, job.upto, end))
+            one.done_at = time.monotonic()
             if one.warm is not None and one.fork is None:
                 self._advance(one.warm, job.upto)
 
@@ -349,7 +361,13 @@ class SparkLanes:
             if query is None:
                 return
             query.closed = True
+            if one.fork is not None:  # the next one goes on; what this one had taken in is lost
+                one.later = query.work | one.later
+                asked = one.fork.asked.items()
+                one.fork.asked = {n: effect for n, effect in asked if n in one.later}
             self._changed.notify_all()
+            if one.warming:
+                return  # whoever starts it ends it
 
         threading.Thread(
             target=self._end, args=(query,), name=f"end of {query.name}", daemon=True
@@ -367,17 +385,19 @@ class SparkLanes:
         one.warming = True
 
         def make() -> None:
+            query = None
             try:
                 query = self._cloned(one)
                 if query is not None:
                     self._start(one, query)
-                    if query.closed:  # dropped while it was starting
-                        self._end(query)
             except BaseException as error:
-                if not self._closed:
+                dropped = query is not None and query.closed
+                if not self._closed and not dropped:
                     self._on_error(error)
             finally:
                 one.warming = False
+                if query is not None and query.closed:  # dropped while it was starting
+                    self._end(query)
 
         threading.Thread(target=make, name=f"warm {one.stable.name}", daemon=True).start()
 

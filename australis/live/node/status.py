@@ -53,7 +53,7 @@ def of_source(feed: SourceFeed, log: Path) -> dict[str, Any]:
     """A source."""
     stats = feed.proxy.stats
     return {
-        "begins": feed.log.truncated_to,
+        "begins": feed.log.begins,
         "end": feed.closed,
         "rows": stats.rows,
         "rejected": stats.rejected,

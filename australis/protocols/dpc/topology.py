@@ -99,13 +99,20 @@ def deploy(
 
 
 def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
-    """What the protocol is told of a cluster.
+    """What the protocol is told of a cluster; a `UserError` if that does not fit together.
 
     What counts in buckets covers the same time however short they are: a micro-batch of Spark
     may take a third of the accepted delay, and one that catches up should do twenty seconds at
     once. New tuples are delayed while old ones are corrected: both at once would take twice as
     long, and when the corrections are through there is nothing to correct about these.
     """
+    try:
+        return _options(cluster, diagram)
+    except UserError as error:
+        raise error.at(cluster.place_of("max_delay")) from None
+
+
+def _options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
     second = max(1, SECOND // diagram.bucket_us)
     batch = max(16, 20 * second)
     return DpcOptions(
@@ -129,7 +136,8 @@ def _hop_us(cluster: Cluster, diagram: Diagram) -> int:
     deepest = max(_hops(cut(diagram)).values(), default=1)
     most = cluster.max_delay_us // (2 * deepest)
     if cluster.hop_us is None:
-        on_spark = any(node.engine == "spark" for node in cluster.nodes.values())
+        computing = {node for nodes in cluster.replicas.values() for node in nodes}
+        on_spark = any(cluster.nodes[node].engine == "spark" for node in computing)
         return min(most, SPARK_HOP_US if on_spark else DpcOptions.hop_us)
     if cluster.hop_us > most:
         raise UserError(

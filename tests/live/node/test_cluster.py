@@ -121,6 +121,17 @@ def test_a_source_that_has_ended_holds_nobody_up(tmp_path: Path) -> None:
         assert abs(behind) <= 5, "it is as far as if it had gone on"
 
 
+def test_a_replica_that_comes_back_knows_what_was_acknowledged(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path, max_delay="10 s") as c:
+        c.until(lambda: c.nodes["b"].output("counts").begins > c.nodes["b"].base_bucket + 20)
+        c.stop("b")
+        done = c.stable_upto
+        c.start("b")
+        c.until(lambda: c.stable_upto > done + 5)
+        assert c.nodes["b"].output("counts").begins > c.nodes["b"].base_bucket + 10
+        check(c)
+
+
 def test_everything_stops_and_goes_on(tmp_path: Path) -> None:
     with SmallCluster(tmp_path, max_delay="10 s") as c:
         c.until(lambda: len(c.stable()) > 3)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -117,6 +119,18 @@ def test_the_state_of_a_replica_is_for_replicas(cluster: SmallCluster, tmp_path:
     with client_of(cluster, "b") as client:
         assert fetch(client, *what, tmp_path / "fetched", 10) > 0
     assert list((tmp_path / "fetched").iterdir())
+
+
+def test_a_process_that_leaves_its_subscription_open_ends_well(cluster: SmallCluster) -> None:
+    program = (
+        "import sys; import australis as au\n"
+        "s = au.connect(sys.argv[1], identity='b').subscribe('counts', guest=True)\n"
+        "assert s.next(20) is not None\n"
+    )
+    command = [sys.executable, "-c", program, str(cluster.path)]
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_subscription_with_another_name_is_told_why(cluster: SmallCluster) -> None:

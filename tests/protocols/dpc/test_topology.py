@@ -118,7 +118,7 @@ def cluster(engine: Engine, max_delay_us: int, hop_us: int | None = None) -> Clu
         max_delay_us=max_delay_us,
         hop_us=hop_us,
         nodes={"n": NodePlace("n", "localhost", 1, engine=engine)},
-        replicas={},
+        replicas={"merge": ("n",)},
         sources={},
     )
 

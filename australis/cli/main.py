@@ -70,7 +70,7 @@ def main() -> None:
     try:
         code = cli.main(standalone_mode=False)
     except UserError as error:
-        code = _tell(" ".join(str(error).split()), 2)
+        code = _tell(" ".join(str(error).split()), error.exit_code)
     except Stopped as error:
         code = _tell(f"stopped: {error}", 1)
     except click.exceptions.NoArgsIsHelpError as error:

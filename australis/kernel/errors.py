@@ -10,6 +10,7 @@ an assertion, never one of these.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class UserError(AustralisError):
     >>> str(UserError("is not a duration", name="window", place=Place("a.yaml", 3)))
     "a.yaml:3: 'window' is not a duration"
     """
+
+    exit_code: ClassVar[int] = 2
 
     def __init__(
         self, sentence: str, *, name: str | None = None, place: Place | None = None

@@ -51,7 +51,7 @@ from australis.live.node.links import connect as connect_to
 from australis.live.node.post import node_of
 from australis.live.node.roles import Roles
 from australis.live.node.server import ask
-from australis.live.operate import Operator, find_credentials
+from australis.live.operate import NoAnswer, Operator, find_credentials
 from australis.protocols.dpc.effects import Consumed, LaneRestored, Started
 from australis.protocols.dpc.proxies import (
     ClientMachine,
@@ -255,7 +255,7 @@ class Connection:
         logs = [(a["outputs"] | a["sources"])[stream] for a in answers if a is not None]
         if not logs:
             sentence = f"cannot be read: none of its nodes answers ({', '.join(nodes)})"
-            raise UserError(sentence, name=stream)
+            raise NoAnswer(sentence, name=stream)
         return min(int(log["begins"]) for log in logs), max(int(log["end"]) for log in logs)
 
     @property
@@ -501,7 +501,7 @@ def find_schema(
                 why = f": {sentence_of(error)}"
         time.sleep(AGAIN_S)
     nodes = ", ".join(places[p] for p in producers)
-    raise UserError(f"cannot be read: none of its nodes answers ({nodes}){why}", name=stream)
+    raise NoAnswer(f"cannot be read: none of its nodes answers ({nodes}){why}", name=stream)
 
 
 def producers_of(cluster: Cluster, diagram: Diagram, stream: str) -> tuple[str, ...]:

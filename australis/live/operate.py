@@ -22,7 +22,9 @@ PATIENCE_S = 2.0
 
 
 class NoAnswer(UserError):
-    """A node is not there, or stands still."""
+    """A node is not there, or stands still: no mistake in what was asked."""
+
+    exit_code = 1
 
 
 class Operator:

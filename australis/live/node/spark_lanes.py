@@ -61,6 +61,9 @@ CATCHING_UP_ROWS = 200_000
 """A stable query that takes in more than this at once is catching up."""
 REST_S = 1.0
 """It has caught up when it has had nothing to do for so long."""
+AFTER_FORK_S = 2.0
+"""So long after a fork its results are still being corrected, here or further on: starting the
+next warm query, which takes all of a core for a second, can wait."""
 QUIET_S = 10.0
 """So long a snapshot waits for the end of a micro-batch."""
 LOOK_EVERY_S = 0.2
@@ -94,6 +97,7 @@ class _Output:
     done_at: float = 0.0
     """and when that was done."""
     fork: _Fork | None = None
+    dropped_at: float = -AFTER_FORK_S
     later: dict[int, Inputs] = field(default_factory=dict)
     """What a warm query that is still being made will have to work on."""
 
@@ -237,7 +241,9 @@ class SparkLanes:
                 warm.lane.check()
             except Stopped:
                 self._discard(one)
-        wanted = self._keeps_warm and one.stable.batch_id >= 0 and not one.catching_up
+        settled = time.monotonic() - one.dropped_at > AFTER_FORK_S
+        begun = one.stable.batch_id >= 0
+        wanted = self._keeps_warm and begun and settled and not one.catching_up
         needed = one.fork is not None or wanted
         if needed and one.warm is None and not one.warming:
             self._make_warm(one)
@@ -351,6 +357,7 @@ class SparkLanes:
             one = self._outputs[output]
             if one.fork is not None and one.fork.epoch == epoch:
                 one.fork = None
+                one.dropped_at = time.monotonic()
                 one.later.clear()
                 self._discard(one)
 

@@ -25,6 +25,12 @@ _DATA_ROWS = "_type <> 2 OR spark_partition_id() < 0"
 stops Spark from pushing the user's own predicates below it, where they would drop
 the boundary rows before the watermark has seen them."""
 
+BUSY = "Python worker failed to connect back"
+"""What Spark says when a Python process of its own has taken ten seconds to start: the machine is
+busy, nothing is wrong."""
+TRIES = 3
+"""So often a lane is started again for that."""
+
 
 @dataclass(frozen=True)
 class LaneAddress:
@@ -95,18 +101,23 @@ class Lane:
         self._checked = -1
         inputs = LaneInputs(spark, plan.inputs, schema, at)
         frame = compile_plan(plan, inputs, base)
-        self.query: StreamingQuery = (
+        self._writer = (
             frame.writeStream.format(register_output(spark, at.lane))
             .options(**at.options())
             .option("checkpointLocation", str(checkpoint))
             .queryName(at.lane)
             .outputMode("append")
-            .start()
         )
+        self._tries_left = TRIES
+        self.query: StreamingQuery = self._writer.start()
 
     def check(self) -> None:
         """Raise `Stopped` if the query has failed or dropped a row as late."""
         failure = self.query.exception()
+        if failure is not None and BUSY in str(failure) and self._tries_left:
+            self._tries_left -= 1
+            self.query = self._writer.start()  # it goes on from its checkpoint
+            return
         if failure is not None:
             raise Stopped(f"the lane of '{self.plan.output}' failed: {_reason(str(failure))}")
         last = self.query.lastProgress

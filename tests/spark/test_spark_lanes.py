@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from australis.diagram import text
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
+from australis.kernel.errors import Stopped
 from australis.kernel.machine import Event
 from australis.live.node import spark_lanes
 from australis.live.node.spark_lanes import SparkLanes
@@ -187,6 +188,32 @@ def test_a_lane_that_never_rests_is_checkpointed_and_copied(
     assert other.lanes.install("counts", covered, files) == BASE
     other.run(covered, covered + 6)
     assert other.logged(BASE, covered + 6) == one.wanted(BASE, covered + 6)
+
+
+class Failed:
+    """A query that Spark has ended."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def exception(self) -> Exception:
+        return Exception(self._why)
+
+
+def test_a_lane_goes_on_when_the_machine_was_too_busy(make: Callable[..., Lanes]) -> None:
+    one = make("a", warm=False)
+    one.open()
+    one.run(BASE, BASE + 4)
+    lane = one.lanes._outputs["counts"].stable.lane
+    assert lane is not None
+    lane.query.stop()
+    lane.query = Failed("SparkException: Python worker failed to connect back.")  # type: ignore[assignment]
+    one.run(BASE + 4, BASE + 8)
+    assert one.logged(BASE, BASE + 8) == one.wanted(BASE, BASE + 8)
+    lane.query.stop()
+    lane.query = Failed("Exception: no more space")  # type: ignore[assignment]
+    with pytest.raises(Stopped, match="no more space"):
+        lane.check()
 
 
 def test_a_lane_that_is_far_behind_keeps_no_other_warm(

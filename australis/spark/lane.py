@@ -15,7 +15,7 @@ from australis.diagram.fragments import Plan
 from australis.kernel.errors import Stopped
 from australis.spark.compile import compile_plan
 from australis.spark.output import register_output
-from australis.spark.session import tasks
+from australis.spark.session import our_settings, tasks
 from australis.spark.source import register_source
 from australis.spark.types import to_spark
 from australis.streams.sunion import MergedSchema
@@ -98,6 +98,7 @@ class Lane:
         base: Path,
     ) -> None:
         self.plan = plan
+        self._spark = spark
         self._checked = -1
         inputs = LaneInputs(spark, plan.inputs, schema, at)
         frame = compile_plan(plan, inputs, base)
@@ -112,11 +113,15 @@ class Lane:
         self.query: StreamingQuery = self._writer.start()
 
     def check(self) -> None:
-        """Raise `Stopped` if the query has failed or dropped a row as late."""
+        """Raise `Stopped` if the query has failed or dropped a row as late.
+
+        One that only had to wait too long for a process of Spark's is started again.
+        """
         failure = self.query.exception()
         if failure is not None and BUSY in str(failure) and self._tries_left:
             self._tries_left -= 1
-            self.query = self._writer.start()  # it goes on from its checkpoint
+            with our_settings(self._spark):
+                self.query = self._writer.start()  # it goes on from its checkpoint
             return
         if failure is not None:
             raise Stopped(f"the lane of '{self.plan.output}' failed: {_reason(str(failure))}")

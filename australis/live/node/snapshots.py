@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import Annotated, BinaryIO
 
 import msgspec
@@ -74,7 +74,7 @@ def fetch(client: fl.FlightClient, machine: str, stream: str, into: Path, timeou
     covered: set[int] = set()
     size, whole = 0, False
     action = fl.Action(ACTION, msgspec.msgpack.encode((machine, stream)))
-    with _Files(into) as files:
+    with closing(_Files(into)) as files:
         for result in client.do_action(action, fl.FlightCallOptions(timeout=timeout_s)):
             piece = _piece(result.body.to_pybytes())
             names.add(piece.name)
@@ -103,7 +103,7 @@ class _Files:
         try:
             with stopping("write", path):
                 if name != self._name:
-                    self._close()
+                    self.close()
                     path.parent.mkdir(parents=True, exist_ok=True)
                     self._file, self._name = path.open("ab"), name
                 assert self._file is not None
@@ -114,24 +114,14 @@ class _Files:
                 raise WireError(f"a snapshot with a file called '{short(name)}'") from None
             raise
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Make the last one durable."""
         if self._file is not None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+            with stopping("write", self._directory / self._name):
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
             self._file = None
-
-    def __enter__(self) -> _Files:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with stopping("write", self._directory / self._name):
-            self._close()
 
 
 def _piece(data: bytes) -> Piece:

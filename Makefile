@@ -21,7 +21,7 @@ demo-single: setup ## the network-monitoring query on one Spark, about a minute
 demo-cluster: setup ## the same on a standalone Spark cluster with two workers
 	@$(PY) -m examples.demo_cluster
 
-test: setup lint ## all tests, under 15 minutes on 2 cores; those with Spark beside those without
+test: setup lint ## all tests, about 15 minutes on 2 cores; those with Spark beside those without
 	@$(PY) -m pytest --numprocesses=3
 
 lint: setup ## ruff and mypy
@@ -41,7 +41,8 @@ crash: setup ## kill -9 at random moments, a hundred times
 chaos: setup ## clusters of real processes, on Spark too, that are killed and cut off; some minutes
 	@$(PY) -m pytest tests/chaos --timeout=1800
 
-sim: setup ## twenty thousand fault schedules in the simulated world
+sim: setup ## twenty thousand fault schedules in the simulated world, and five thousand of moves
+	@$(AUSTRALIS) sim movement --seeds 0:4999
 	@$(AUSTRALIS) sim dpc --seeds 0:19999
 
 peers: setup .peers/ready ## Flink, for `australis bench failover|partition --peers`

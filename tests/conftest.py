@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# A busy machine is no mistake of ours: no test fails because an example took long.
+hypothesis.settings.register_profile("australis", deadline=None)
+hypothesis.settings.load_profile("australis")
 
 WITH_SPARK = ("tests/spark/", "tests/end_to_end/")
 """They wait much: two of them and one without Spark make good use of two cores."""

@@ -6,7 +6,7 @@ Every mistake is told with the file and line where it stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv6Address, ip_address
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from australis.catalog.check import check_alone
 from australis.catalog.cluster import ClientPlace, Cluster, NodePlace, Tls
 from australis.diagram.parts import PlaceOf, Settings
-from australis.diagram.yaml_lines import not_too_deep, read_sections
+from australis.diagram.yaml_lines import not_too_deep, read_sections, read_settings
 from australis.kernel.durations import parse_duration
 from australis.kernel.errors import Place, UserError
 from australis.streams.buckets import END_OF_STREAM_US
@@ -150,33 +150,6 @@ def _address(value: Any) -> tuple[str, int]:
 # --- parts -------------------------------------------------------------------
 
 
-def _taken(
-    name: str,
-    settings: Settings,
-    place_of: PlaceOf,
-    readers: Mapping[str, Callable[[Any], Any]],
-    needed: Collection[str] = (),
-) -> dict[str, Any]:
-    """Every setting as its reader reads it."""
-    for key in settings:
-        if key not in readers:
-            known = ", ".join(readers) or "none"
-            raise UserError(
-                f"has an unknown setting '{key}' (known: {known})", name=name, place=place_of(key)
-            )
-    for key in needed:
-        if key not in settings:
-            raise UserError(f"needs '{key}'", name=name, place=place_of(None))
-    taken = {}
-    for key, value in settings.items():
-        try:
-            taken[key] = readers[key](value)
-        except UserError as error:
-            sentence = f"has a setting '{key}' that {error.sentence}"
-            raise UserError(sentence, name=name, place=place_of(key)) from None
-    return taken
-
-
 def _node(name: str, settings: Settings, place_of: PlaceOf) -> NodePlace:
     readers = {
         "address": _address,
@@ -187,7 +160,7 @@ def _node(name: str, settings: Settings, place_of: PlaceOf) -> NodePlace:
         "metrics": _port,
         "trace": _true_or_false,
     }
-    taken = _taken(name, settings, place_of, readers, needed=["address"])
+    taken = read_settings(name, settings, place_of, readers, needed=["address"])
     host, port = taken.pop("address")
     if "spark" in taken:
         taken["master"] = taken.pop("spark")
@@ -197,15 +170,15 @@ def _node(name: str, settings: Settings, place_of: PlaceOf) -> NodePlace:
 
 
 def _participant(name: str, settings: Settings, place_of: PlaceOf) -> str:
-    _taken(name, settings, place_of, {})
+    read_settings(name, settings, place_of, {})
     return name
 
 
 def _client(name: str, settings: Settings, place_of: PlaceOf) -> ClientPlace:
-    taken = _taken(name, settings, place_of, {"stream": _text}, needed=["stream"])
+    taken = read_settings(name, settings, place_of, {"stream": _text}, needed=["stream"])
     return ClientPlace(name, **taken)
 
 
 def _tls(name: str, settings: Settings, place_of: PlaceOf) -> Tls:
     readers = {"ca": _text, "certificates": _text}
-    return Tls(**_taken(name, settings, place_of, readers, needed=list(readers)))
+    return Tls(**read_settings(name, settings, place_of, readers, needed=list(readers)))

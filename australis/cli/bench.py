@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from australis.cli.interrupts import terminated_like_interrupted
 
@@ -153,6 +157,47 @@ def steady(minutes: float, scratch: Path | None, as_json: bool) -> None:
 
     result = measure(minutes, scratch, _to_stderr)
     _tell(result, table(result), as_json)
+
+
+@bench.command()
+@click.option(
+    "--rounds", type=COUNT, default=3, show_default=True, help="Rounds of each side, alternating."
+)
+@click.option("--small", is_flag=True, help="Without the run of a million participants.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def contracts(rounds: int, small: bool, as_json: bool) -> None:
+    """Contracts in simulation: how fast, how many, and beside simpy.
+
+    All runs of the thesis' figure 7-1, one run of a million participants with ten contracts
+    each, and 995 participants beside a model with a simpy process for each. Two minutes.
+    """
+    from australis.bench.contracts import measure, table
+
+    with _bar("figure 7-1") as done:
+        result = measure(rounds, not small, _to_stderr, done)
+    _tell(result, table(result), as_json)
+
+
+@bench.command()
+@click.option("--peers", type=COUNT, default=10_000, show_default=True, help="Peers of the ring.")
+@click.option("--lookups", type=COUNT, default=100_000, show_default=True, help="Lookups.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def ring(peers: int, lookups: int, as_json: bool) -> None:
+    """Lookups in a large ring of simulated peers: hops, and how long it takes."""
+    from australis.bench.ring import measure, table
+
+    with _bar("lookups") as done:
+        result = measure(peers, lookups, done)
+    _tell(result, table(result), as_json)
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error that is told how much is done, of how much."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _to_stderr(line: str) -> None:

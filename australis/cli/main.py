@@ -16,12 +16,14 @@ from australis import __version__
 from australis.cli.bench import bench
 from australis.cli.certs import certs
 from australis.cli.cluster import down, node, up
+from australis.cli.contracts import contracts
 from australis.cli.diagrams import check, convert, draw
 from australis.cli.experiment import experiment
 from australis.cli.fault import fault
 from australis.cli.run import run
 from australis.cli.scenario import scenario
 from australis.cli.sim import sim
+from australis.cli.sim_movement import movement
 from australis.cli.status import status
 from australis.cli.tail import tail
 from australis.kernel.errors import Stopped, UserError
@@ -60,9 +62,10 @@ def cli() -> None:
 
 for command in (
     *(check, draw, convert, run, up, down, status, tail, fault, node, certs),
-    *(sim, scenario, bench, experiment),
+    *(contracts, sim, scenario, bench, experiment),
 ):
     cli.add_command(command)
+sim.add_command(movement)
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ def sim() -> None:
     """Run protocols in a simulated world, reproducibly from a seed."""
 
 
-def _range(_ctx: click.Context, param: click.Parameter, value: str | None) -> range | None:
+def seed_range(_ctx: click.Context, param: click.Parameter, value: str | None) -> range | None:
     if value is None:
         return None
     found = re.fullmatch(r"(\d+):(\d+)", value)
@@ -46,7 +46,7 @@ def _range(_ctx: click.Context, param: click.Parameter, value: str | None) -> ra
 @sim.command()
 @click.option("--seed", type=click.IntRange(min=0), help="Run one seed and tell its story.")
 @click.option(
-    "--seeds", callback=_range, metavar="A:B", help="Run the seeds A to B, both included."
+    "--seeds", callback=seed_range, metavar="A:B", help="Run the seeds A to B, both included."
 )
 @click.option(
     "--preset",

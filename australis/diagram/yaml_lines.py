@@ -106,6 +106,33 @@ def read_sections(
     return Sections(file, sections)
 
 
+def read_settings(
+    name: str,
+    settings: Settings,
+    place_of: PlaceOf,
+    readers: Mapping[str, Callable[[Any], Any]],
+    needed: Collection[str] = (),
+) -> dict[str, Any]:
+    """Every setting as its reader reads it."""
+    for key in settings:
+        if key not in readers:
+            known = ", ".join(readers) or "none"
+            raise UserError(
+                f"has an unknown setting '{key}' (known: {known})", name=name, place=place_of(key)
+            )
+    for key in needed:
+        if key not in settings:
+            raise UserError(f"needs '{key}'", name=name, place=place_of(None))
+    taken = {}
+    for key, value in settings.items():
+        try:
+            taken[key] = readers[key](value)
+        except UserError as error:
+            sentence = f"has a setting '{key}' that {error.sentence}"
+            raise UserError(sentence, name=name, place=place_of(key)) from None
+    return taken
+
+
 @contextmanager
 def not_too_deep(file: str) -> Iterator[None]:
     """Tell of a file that is nested deeper than it can be read."""

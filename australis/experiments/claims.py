@@ -19,7 +19,7 @@ class Source(Enum):
     TABLE = "table"
     PROSE = "prose"
     UNAVAILABLE = "unavailable"
-    """It is in a plot, which the stored text of the paper does not have."""
+    """It is in a plot, which the stored text of the paper does not have, or in no paper."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Claim:
     paper: Value = None
     source: Source = Source.PROSE
     tolerance: str = ""
+
+
+def own_claim(text: str, value: float, ok: bool, tolerance: str) -> Claim:
+    """A claim of ours, of which no paper speaks."""
+    return Claim(text, round(value, 4), ok, None, Source.UNAVAILABLE, tolerance)
 
 
 @dataclass(frozen=True)

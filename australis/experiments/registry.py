@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from australis.experiments import (
+    contracts_beyond,
+    contracts_chain,
+    contracts_convergence,
+    contracts_membership,
+    contracts_planning,
+    contracts_selfish,
+    contracts_speed,
+    contracts_stability,
     dpc_chain,
     dpc_client,
     dpc_failures,
     dpc_overhead,
     dpc_reconcile,
     dpc_single,
+    medusa_convergence,
+    medusa_prototype,
+    medusa_stability,
+    synergy_balance,
+    synergy_delay,
+    synergy_load_updates,
+    synergy_migration_overhead,
 )
 from australis.experiments.claims import Experiment
 from australis.kernel.errors import UserError
@@ -20,6 +35,21 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     dpc_chain.EXPERIMENT,
     dpc_overhead.EXPERIMENT,
     dpc_reconcile.EXPERIMENT,
+    contracts_planning.EXPERIMENT,
+    contracts_convergence.EXPERIMENT,
+    contracts_speed.EXPERIMENT,
+    contracts_stability.EXPERIMENT,
+    contracts_chain.EXPERIMENT,
+    contracts_beyond.EXPERIMENT,
+    contracts_selfish.EXPERIMENT,
+    contracts_membership.EXPERIMENT,
+    medusa_convergence.EXPERIMENT,
+    medusa_prototype.EXPERIMENT,
+    medusa_stability.EXPERIMENT,
+    synergy_delay.EXPERIMENT,
+    synergy_balance.EXPERIMENT,
+    synergy_migration_overhead.EXPERIMENT,
+    synergy_load_updates.EXPERIMENT,
 )
 
 

@@ -15,6 +15,7 @@ from australis.kernel.errors import UserError
 
 MILLISECOND = 1_000
 SECOND = 1_000_000
+MINUTE = 60 * SECOND
 
 _UNITS = {
     "us": 1,

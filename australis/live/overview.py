@@ -11,6 +11,8 @@ from australis.streams.buckets import Buckets
 
 LIVE = ("tcp", "push")
 """Sources whose tuples come as they happen; others are replayed, from whatever time."""
+RECENT_S = 600
+"""What was refused longer ago is counted, but is no trouble any more."""
 
 
 def overview(operator: Operator, diagram: Diagram) -> dict[str, Any]:
@@ -55,7 +57,9 @@ def troubles(node: dict[str, Any]) -> list[str]:
             found.append(f"slow to {other} ({link['slow_s']:g} s)")
         elif link.get("up") is False:
             found.append(f"cannot reach {other}")
-    found += [f"{count:,} refused ({why})" for why, count in node["refused"].items()]
+    ago_s = node["refused_ago_s"]
+    if ago_s is not None and ago_s < RECENT_S:
+        found += [f"{count:,} refused ({why})" for why, count in node["refused"].items()]
     if node["overflowed"]:
         found.append(f"{node['overflowed']:,} messages too many")
     return found

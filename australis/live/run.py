@@ -328,7 +328,9 @@ class Running:
     def _look_after(self) -> None:
         for name, lane in self.lanes.items():
             if not self.datapath.lanes[name].ended and not self._errors:
-                lane.check()
+                restarted = lane.check()
+                if restarted:
+                    self._planners.clear()  # they are needed again
         self._trim()
         if time.monotonic() - self._truncated_at > TRUNCATE_EVERY_S:
             self._truncated_at = time.monotonic()

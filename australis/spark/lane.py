@@ -15,7 +15,7 @@ from australis.diagram.fragments import Plan
 from australis.kernel.errors import Stopped
 from australis.spark.compile import compile_plan
 from australis.spark.output import register_output
-from australis.spark.session import our_settings, tasks
+from australis.spark.session import our_settings, tasks, use_here
 from australis.spark.source import register_source
 from australis.spark.types import to_spark
 from australis.streams.sunion import MergedSchema
@@ -112,26 +112,28 @@ class Lane:
         self._tries_left = TRIES
         self.query: StreamingQuery = self._writer.start()
 
-    def check(self) -> None:
+    def check(self) -> bool:
         """Raise `Stopped` if the query has failed or dropped a row as late.
 
-        One that only had to wait too long for a process of Spark's is started again.
+        One that only had to wait too long for a process of Spark's is started again: True.
         """
         failure = self.query.exception()
         if failure is not None and BUSY in str(failure) and self._tries_left:
             self._tries_left -= 1
+            use_here(self._spark)
             with our_settings(self._spark):
                 self.query = self._writer.start()  # it goes on from its checkpoint
-            return
+            return True
         if failure is not None:
             raise Stopped(f"the lane of '{self.plan.output}' failed: {_reason(str(failure))}")
         last = self.query.lastProgress
         if last is None or last["batchId"] == self._checked:
-            return
+            return False
         for progress in self.query.recentProgress:
             if progress["batchId"] > self._checked:
                 self._refuse_dropped(progress)
         self._checked = last["batchId"]
+        return False
 
     def _refuse_dropped(self, progress: Any) -> None:
         dropped = sum(s["numRowsDroppedByWatermark"] for s in progress["stateOperators"])

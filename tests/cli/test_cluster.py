@@ -132,6 +132,7 @@ def told(**changes: Any) -> dict[str, Any]:
         "links": {"b": quiet | {"slow_s": 0.0}},
         "clients": {"reader": quiet},
         "refused": {},
+        "refused_ago_s": None,
         "overflowed": 0,
     }
     return node | changes
@@ -155,8 +156,9 @@ def test_the_table_shows_what_is_wrong() -> None:
     }
     for words, one in trouble.items():
         assert cells(told(links={"b": one}))[-1] == [words]
-    node = told(refused={"WireError": 2}, overflowed=3)
+    node = told(refused={"WireError": 2}, refused_ago_s=5.0, overflowed=3)
     assert cells(node)[-1] == ["2 refused (WireError); 3 messages too many"]
+    assert cells(told(refused={"WireError": 2}, refused_ago_s=3600.0))[-1] == [""]
 
 
 def test_the_table_shows_every_output() -> None:

@@ -15,6 +15,7 @@ from spark.harness import LIMIT_S, START_US
 import australis as au
 from australis.kernel.errors import Stopped, UserError
 from australis.live.run import Running
+from australis.spark.lane import BUSY
 
 SCHEMA = "t timestamp, v int"
 
@@ -100,3 +101,31 @@ def test_results_as_they_come(spark: SparkSession, tmp_path: Path) -> None:
             running.stream("a")
         with pytest.raises(UserError, match="ended"):
             running.push("a", [row(20, 1)])
+
+
+class TooBusy:
+    """A query as it is after one of Spark's Python processes has taken too long to start."""
+
+    def exception(self) -> str:
+        return f"Job aborted: {BUSY}."
+
+
+def test_a_lane_is_started_again_when_the_machine_was_too_busy(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    d = au.diagram("busy")
+    source = d.source("a", push=True, schema=SCHEMA, time="t")
+    d.filter("odd", source, "v % 2 = 1")
+    with Running(d.done(), tmp_path / "state", spark=spark) as running:
+        running.start()
+        results = iter(running.stream("odd"))
+        running.push("a", [row(second, second) for second in range(5)])
+        assert next(results)["v"] == 1
+        lane = running.lanes["odd"]
+        lane.query.stop()
+        lane.query = TooBusy()  # type: ignore[assignment]
+        running.push("a", [row(second, second) for second in range(5, 10)])
+        running.end("a")
+        assert [r["v"] for r in results] == [3, 5, 7, 9]
+        assert running.wait(LIMIT_S)
+        assert not isinstance(lane.query, TooBusy)

@@ -78,6 +78,15 @@ if TYPE_CHECKING:
 SNAPSHOT_PATIENCE_S = 60.0
 
 
+def java_options(memory_mb: int) -> str:
+    """What keeps a node's heap at one size: all of it from the beginning.
+
+    Classes that Spark compiles for every micro-batch are given up late, after a hundred megabytes;
+    told to give them up sooner (MaxMetaspaceFreeRatio) the JVM grew no less in twenty minutes.
+    """
+    return f"-Xms{memory_mb}m"
+
+
 def reference_schemas(diagram: Diagram, topology: Topology) -> dict[str, Schema]:
     """The schema of every stream, as the reference engine sees it."""
     schemas = {source.name: source.schema for source in diagram.sources}
@@ -185,8 +194,9 @@ class Node:
                 self._open_source(source, life, first)
         self._post.open(self._hosts.keys(), self._connect)
         self._server = self._listen()
-        self._server.start()
         self._open_metrics()
+        self._tell_started(life)
+        self._server.start()
         for host in self._hosts.values():
             if isinstance(host, ReplicaHost):
                 host.lanes.start(self._reporter(host))
@@ -194,7 +204,6 @@ class Node:
         self._post.begin()
         for feed in self.sources.values():
             feed.start()
-        self._tell_started(life)
 
     def _claim_state(self) -> None:
         """A state belongs to one diagram, and only one process works on it."""
@@ -293,8 +302,7 @@ class Node:
                     f"australis {self.cluster} {self.name}",
                     settings={
                         "spark.driver.memory": f"{self._place.memory_mb}m",
-                        # Without it the heap grows for hours before anybody knows how far.
-                        "spark.driver.defaultJavaOptions": f"-Xms{self._place.memory_mb}m",
+                        "spark.driver.defaultJavaOptions": java_options(self._place.memory_mb),
                     },
                     log=self._state.spark_log,
                     preload=FACTORY.partition(":")[0],
@@ -463,7 +471,7 @@ class Node:
                 for s, feed in self.sources.items()
             },
             **self._post.status(),
-            "refused": dict(self._server.refused) if self._server is not None else {},
+            **status.of_refusals(self._server),
             "overflowed": self._driver.overflowed,
             "handled": self._entries.count,
             "events_lost": self.events.lost,

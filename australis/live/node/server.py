@@ -11,6 +11,7 @@ callers whose certificate is not of the cluster's authority, do not get past gRP
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -78,7 +79,9 @@ class NodeServer(fl.FlightServerBase):
     ) -> None:
         super().__init__(location, **tls)
         self.refused: Counter[str] = Counter()
-        """How many questions were refused, by reason."""
+        """How many questions were refused, by reason,"""
+        self.refused_at: float | None = None
+        """and when the last one was."""
         self._answers = answers
         self._identify = identify
         self._tell = tell
@@ -178,6 +181,7 @@ class NodeServer(fl.FlightServerBase):
         why = short(repr(error) if ours else str(error)) or reason
         with self._lock:
             self.refused[reason] += 1
+            self.refused_at = time.monotonic()
         peer, level = context.peer(), ERROR if ours else WARNING
         self._tell("refused", level=level, kind=reason, reason=reason, why=why, peer=peer)
         return fl.FlightServerError("something is wrong inside this node" if ours else why)

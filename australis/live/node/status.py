@@ -7,6 +7,7 @@ goes on: numbers that belong together may be one event apart.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,18 @@ from australis.live.node.feed import SourceFeed
 from australis.live.node.hosts import ReplicaHost
 from australis.live.node.links import Link
 from australis.live.node.mailbox import Mailbox
+from australis.live.node.server import NodeServer
 from australis.live.node.turns import Turns
 from australis.protocols.dpc.inputs import Input
+
+
+def of_refusals(server: NodeServer | None) -> dict[str, Any]:
+    """What the node refused in this life, by reason, and how long ago the last of it was."""
+    if server is None:
+        return {"refused": {}, "refused_ago_s": None}
+    at = server.refused_at
+    ago_s = None if at is None else round(time.monotonic() - at, 1)
+    return {"refused": dict(server.refused), "refused_ago_s": ago_s}
 
 
 def of_output(host: ReplicaHost, stream: str, turns: Turns, log: Path) -> dict[str, Any]:

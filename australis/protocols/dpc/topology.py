@@ -102,7 +102,7 @@ def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
     """What the protocol is told of a cluster; a `UserError` if that does not fit together.
 
     What counts in buckets covers the same time however short they are: a micro-batch of Spark
-    may take a third of the accepted delay, and one that catches up should do twenty seconds at
+    may take a third of the accepted delay, and one that catches up should do fifty seconds at
     once. New tuples are delayed while old ones are corrected: both at once would take twice as
     long, and when the corrections are through there is nothing to correct about these.
     """
@@ -114,7 +114,7 @@ def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
 
 def _options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
     second = max(1, SECOND // diagram.bucket_us)
-    batch = max(16, 20 * second)
+    batch = max(16, 50 * second)
     return DpcOptions(
         bucket_us=diagram.bucket_us,
         max_delay_us=cluster.max_delay_us,

@@ -1,0 +1,61 @@
+"""How many load updates there are, by the number of load levels (synergy, figure 7)."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from australis.experiments.claims import Claim, Progress, Result, Source, Table, own_claim
+from australis.experiments.synergy_runs import DEVIATIONS, QUICK, SEEDS, outcome, per_paper
+
+LEVELS = (3, 4, 5, 6, 7)
+PAPER = {3: 249, 5: 259, 7: 277}
+MODERATE = 2.0
+
+
+class SynergyLoadUpdates:
+    """Three to seven levels, overlapping by 0.2 and not at all."""
+
+    name = "synergy-load-updates"
+    description = "Load updates by the number of load levels, with and without overlap."
+    reproduces = "synergy figure 7"
+    duration = "2 min, quick 20 s"
+
+    def run(self, quick: bool, progress: Progress) -> Result:
+        """Ten seeds; with `quick` two, and fewer levels."""
+        seeds = QUICK if quick else SEEDS
+        tried = LEVELS[::2] if quick else LEVELS
+        counts: dict[int, float] = {}
+        plain: dict[int, float] = {}
+        for levels in tried:
+            progress(f"{levels} levels")
+            runs = [outcome(seed, levels=levels) for seed in seeds]
+            counts[levels] = fmean(per_paper(run, run.updates) for run in runs)
+            runs = [outcome(seed, levels=levels, overlap=0.0) for seed in seeds]
+            plain[levels] = fmean(per_paper(run, run.updates) for run in runs)
+        growth = counts[7] / counts[3]
+        saved = fmean(counts[n] / plain[n] for n in tried)
+        rows = tuple((n, round(counts[n]), round(plain[n]), PAPER.get(n)) for n in tried)
+        columns = ("levels", "updates", "without overlap", "paper")
+        return Result(
+            (
+                Claim(
+                    "Updates with seven levels, times those with three",
+                    round(growth, 2),
+                    1.0 <= growth <= MODERATE,
+                    round(277 / 249, 2),
+                    Source.PROSE,
+                    f"1 to {MODERATE:g}",
+                ),
+                own_claim(
+                    "Updates with overlap, part of those without (mean over levels)",
+                    saved,
+                    saved <= 1.0,
+                    "≤ 1",
+                ),
+            ),
+            (Table("Load updates for 2,000 delivered tuples", columns, rows),),
+            DEVIATIONS,
+        )
+
+
+EXPERIMENT = SynergyLoadUpdates()

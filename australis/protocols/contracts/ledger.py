@@ -1,0 +1,100 @@
+"""Who owes whom: every movement is booked by both of its sides, and each books both accounts.
+
+A movement is paid for in advance, one time d after the other, at the price that was agreed on.
+Booking the same time twice changes nothing, so it does not matter how often a message that
+leads to it arrives. A movement that has ended is kept as a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+
+class Booking(msgspec.Struct, frozen=True, gc=False):
+    """One time d of a movement: the buyer owes the seller so much more."""
+
+    buyer: str
+    seller: str
+    movement: int
+    period: int
+    amount: float
+
+
+class Ledger:
+    """The bookings of one participant, or of all.
+
+    >>> ledger = Ledger([Booking("a", "b", 1, 0, 2.5)])
+    >>> ledger.book(Booking("a", "b", 1, 0, 2.5)), ledger.book(Booking("b", "a", 1, 0, 1.0))
+    (False, True)
+    >>> ledger.balances(), ledger.owed("a", "b")
+    ({'a': -1.5, 'b': 1.5}, 1.5)
+    """
+
+    def __init__(self, bookings: Iterable[Booking] = ()) -> None:
+        self._owed: dict[tuple[str, str], float] = {}
+        self._paid: dict[tuple[str, int], int] = {}
+        """Up to which time d each movement is booked."""
+        self._fined: dict[tuple[str, str], int] = {}
+        for booking in bookings:
+            self.book(booking)
+
+    def book(self, booking: Booking) -> bool:
+        """Book it, unless it is booked; whether it was new."""
+        movement = booking.buyer, booking.movement
+        paid = self._paid.get(movement, -1)
+        if booking.period <= paid:
+            return False
+        assert booking.period == paid + 1, f"{booking} comes after {paid}"
+        self._paid[movement] = booking.period
+        parties = booking.buyer, booking.seller
+        self._owed[parties] = self._owed.get(parties, 0.0) + booking.amount
+        return True
+
+    def fine(self, seller: str, buyer: str, number: int, amount: float) -> bool:
+        """Book the nth penalty that a seller owes a buyer, unless it is booked."""
+        if number <= self._fined.get((seller, buyer), 0):
+            return False
+        self._fined[seller, buyer] = number
+        self._owed[seller, buyer] = self._owed.get((seller, buyer), 0.0) + amount
+        return True
+
+    def state(self) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+        """What `restore` needs: sums, times that are paid for, and penalties."""
+        books: tuple[dict[Any, Any], ...] = (self._owed, self._paid, self._fined)
+        owed, paid, fined = (tuple((*key, value) for key, value in b.items()) for b in books)
+        return owed, paid, fined
+
+    def restore(
+        self,
+        owed: Iterable[tuple[str, str, float]],
+        paid: Iterable[tuple[str, int, int]],
+        fined: Iterable[tuple[str, str, int]],
+    ) -> None:
+        """Go on from there."""
+        self._owed = {(debtor, creditor): amount for debtor, creditor, amount in owed}
+        self._paid = {(buyer, movement): period for buyer, movement, period in paid}
+        self._fined = {(seller, buyer): number for seller, buyer, number in fined}
+
+    def paid(self, buyer: str, movement: int) -> int:
+        """The last time d of a movement that is booked; -1 if none is."""
+        return self._paid.get((buyer, movement), -1)
+
+    def forget(self, buyer: str, movement: int) -> None:
+        """It has ended: nothing more will be booked for it."""
+        self._paid.pop((buyer, movement), None)
+
+    def balances(self) -> dict[str, float]:
+        """What each participant has earned; what one has another has not."""
+        found: dict[str, float] = {}
+        for (buyer, seller), amount in self._owed.items():
+            found[buyer] = found.get(buyer, 0.0) - amount
+            found[seller] = found.get(seller, 0.0) + amount
+        return found
+
+    def owed(self, debtor: str, creditor: str) -> float:
+        """What one owes another after everything between them."""
+        there = self._owed.get((debtor, creditor), 0.0)
+        return there - self._owed.get((creditor, debtor), 0.0)

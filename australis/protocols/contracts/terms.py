@@ -1,0 +1,120 @@
+"""Contracts between two participants, and the tasks that move under them (thesis 6.2, 6.4, 6.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from australis.kernel.durations import SECOND
+from australis.kernel.errors import Place, UserError
+from australis.protocols.contracts.costs import RESOURCES, Load
+
+
+class Task(msgspec.Struct, frozen=True, gc=False):
+    """A long-running computation that can run here or there: a fragment of a query."""
+
+    name: str
+    load: Load
+    origin: str
+    """The participant whose client asked for it."""
+    kind: str = ""
+    """What contracts may allow or not."""
+    query: str = ""
+    """Tasks of one query feed each other and are better off together (6.7)."""
+    state_mb: float = 0.0
+    """What has to be copied when it moves."""
+
+
+class Contract(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What `buyer` pays `seller` for each unit of load that it moves there.
+
+    With `low` equal to `high` the price is fixed (definition 11); otherwise it is agreed on,
+    within the two, for each movement (definition 12).
+    """
+
+    buyer: str
+    seller: str
+    low: float
+    high: float
+    duration_us: int = SECOND
+    """d: a movement is for so long, then either side may end it, and a refused buyer waits."""
+    unit: Load = Load(cpu=1.0)
+    """What of each resource makes one unit; nothing of a resource is not paid for."""
+    kinds: tuple[str, ...] | None = None
+    """The kinds of tasks that may move; None: all."""
+    may_forward: bool = True
+    """Whether the seller may move them further."""
+    max_delay_s: float | None = None
+    """The service the seller owes: so long a tuple may take; it pays the penalty otherwise."""
+    penalty: float = 0.0
+    begins_us: int = 0
+    ends_us: int | None = None
+
+    def __post_init__(self) -> None:
+        name = f"{self.buyer} with {self.seller}"
+        if self.buyer == self.seller:
+            raise UserError("is a contract with oneself", name=name)
+        if not 0 <= self.low <= self.high:
+            raise UserError(
+                f"has a price between {self.low:g} and {self.high:g}: the first should not be"
+                " negative nor above the second",
+                name=name,
+            )
+        if self.duration_us <= 0:
+            raise UserError("should last longer than nothing", name=name)
+        if not any(getattr(self.unit, r) > 0 for r in RESOURCES):
+            raise UserError("says of no resource what a unit is", name=name)
+        if self.ends_us is not None and self.ends_us <= self.begins_us:
+            raise UserError("ends before it begins", name=name)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether there is nothing to negotiate."""
+        return self.low == self.high
+
+    @property
+    def parties(self) -> tuple[str, str]:
+        """Who pays whom."""
+        return self.buyer, self.seller
+
+    def valid(self, now: int) -> bool:
+        """Whether it can be used now."""
+        return self.begins_us <= now and (self.ends_us is None or now < self.ends_us)
+
+    def units(self, load: Load) -> float:
+        """load(u): how much of what is paid for this is.
+
+        >>> Contract(buyer="a", seller="b", low=1, high=1, unit=Load(cpu=0.1)).units(Load(cpu=0.5))
+        5.0
+        """
+        total = 0.0
+        for resource in RESOURCES:
+            unit = getattr(self.unit, resource)
+            if unit > 0:
+                total += getattr(load, resource) / unit
+        return total
+
+    def allows(self, task: Task) -> bool:
+        """Whether this task may move under it."""
+        return self.kinds is None or task.kind in self.kinds
+
+
+def refuse_unless_consistent(
+    contracts: Iterable[Contract],
+    participants: Collection[str],
+    places: dict[tuple[str, str], Place] | None = None,
+) -> None:
+    """Every partner is known, and a pair has one contract for each direction at most."""
+    seen: set[tuple[str, str]] = set()
+    for contract in contracts:
+        place = (places or {}).get(contract.parties)
+        for party in contract.parties:
+            if party not in participants:
+                known = ", ".join(sorted(participants))
+                sentence = f"is no participant (participants: {known})"
+                raise UserError(sentence, name=party, place=place)
+        if contract.parties in seen:
+            sentence = "have two contracts for one direction"
+            raise UserError(sentence, name=" and ".join(contract.parties), place=place)
+        seen.add(contract.parties)

@@ -1,0 +1,80 @@
+"""A peer's load: of several resources, averaged over one, five and fifteen minutes.
+
+The paper has the processor alone, as the number of components that wait for it, and leaves other
+resources to the future. Here each resource is brought to that scale: one that is used to a part
+u holds up as many as a queue at that utilisation does, u / (1 - u). The load is that of the
+scarcest: whoever waits for memory does not wait less because the processor is idle, and a
+component that leaves takes its share of all of them along.
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+import msgspec
+
+from australis.kernel.durations import MINUTE
+
+SPANS_MIN = (1, 5, 15)
+FULL = 0.99
+"""A resource that is used beyond this counts as used so far."""
+
+
+class Used(msgspec.Struct, frozen=True, gc=False):
+    """What is used at one moment: how many wait for the processor, and parts of the others."""
+
+    queue: float = 0.0
+    memory: float = 0.0
+    bandwidth: float = 0.0
+
+    @property
+    def load(self) -> float:
+        """The load of the scarcest resource.
+
+        >>> Used(queue=2.0, memory=0.5).load, Used(queue=0.5, bandwidth=0.75).load
+        (2.0, 3.0)
+        """
+        return max(self.queue, _waiting(self.memory), _waiting(self.bandwidth))
+
+
+def _waiting(used: float) -> float:
+    used = min(used, FULL)
+    return used / (1 - used)
+
+
+class Averages(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The load averaged over the last minutes, as a peer tells it."""
+
+    one: float
+    five: float
+    fifteen: float
+
+    def over(self, minutes: int) -> float:
+        """The one over so many minutes."""
+        return (self.one, self.five, self.fifteen)[SPANS_MIN.index(minutes)]
+
+
+class LoadMeter:
+    """Averages that forget exponentially, as an operating system's do.
+
+    >>> meter = LoadMeter()
+    >>> for minute in range(10):
+    ...     averages = meter.sample(4.0, minute * MINUTE)
+    >>> [round(averages.over(n), 1) for n in SPANS_MIN]
+    [4.0, 4.0, 4.0]
+    """
+
+    def __init__(self) -> None:
+        self._at_us: int | None = None
+        self._values = [0.0] * len(SPANS_MIN)
+
+    def sample(self, load: float, now: int) -> Averages:
+        """Take a load in; the averages now. The first one stands for all time before it."""
+        if self._at_us is None:
+            self._values = [load] * len(SPANS_MIN)
+        else:
+            for i, span in enumerate(SPANS_MIN):
+                kept = exp(-(now - self._at_us) / (span * MINUTE))
+                self._values[i] = kept * self._values[i] + (1 - kept) * load
+        self._at_us = now
+        return Averages(*self._values)

@@ -1,0 +1,43 @@
+"""Names of operators: a tree of words, from the general to the particular."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from australis.kernel.errors import UserError
+
+_WORD = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Ontology:
+    """The operators that everybody knows by the same names.
+
+    >>> known = Ontology(["Encryption.AES.256", "Encryption.AES.128", "Filter"])
+    >>> known.below("Encryption")
+    ('Encryption.AES.128', 'Encryption.AES.256')
+    >>> known.check("Filter")
+    'Filter'
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = set()
+        for name in names:
+            if not all(_WORD.fullmatch(word) for word in name.split(".")):
+                raise UserError("is not a name: words with dots between them", name=name)
+            self._names.add(name)
+
+    def check(self, name: str) -> str:
+        """The name, if it is in the ontology."""
+        if name not in self._names:
+            general = name.split(".", maxsplit=1)[0]
+            near = self.below(general) or tuple(sorted(self._names))
+            raise UserError(
+                f"is not an operator of the ontology (there are {', '.join(near[:8])})", name=name
+            )
+        return name
+
+    def below(self, general: str) -> tuple[str, ...]:
+        """All operators that are of a general kind."""
+        prefix = f"{general}."
+        return tuple(sorted(n for n in self._names if n == general or n.startswith(prefix)))

@@ -1,0 +1,1 @@
+"""Contracts in a simulated world: over messages, and over arrays."""

@@ -1,0 +1,97 @@
+"""What contracts are compared with: a central optimum, and auctions without agreed prices.
+
+In an auction whoever has a task that costs more here than elsewhere asks all its partners what
+they would want for it, and moves it to the cheapest (thesis 6.8, properties 3 and 4). Half of the
+difference goes at once, so that neither side is worse off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from australis.sim.contracts.instance import Instance
+from australis.sim.contracts.loads import Loads
+
+
+@dataclass(frozen=True)
+class Auctioned:
+    """Where the tasks are in the end, and what it took."""
+
+    load: Loads
+    movements: int
+    tasks: int
+    messages: int
+
+
+def auction(instance: Instance, rounds: int = 10_000) -> Auctioned:
+    """Let everybody auction, one after the other, until nobody wants to any more."""
+    load = instance.load.astype(np.int64)
+    graph = instance.graph
+    order = np.argsort(instance.wakes, kind="stable")
+    counted = np.zeros(3, np.int64)
+    _auction(
+        load, instance.marginal, instance.kind, graph.first, graph.partners, order, rounds, counted
+    )
+    return Auctioned(load.astype(np.int32), *(int(n) for n in counted))
+
+
+@njit(cache=True, nogil=True)
+def _auction(load, marginal, kind, first, partners, order, rounds, counted):  # type: ignore[no-untyped-def]
+    for _ in range(rounds):
+        moved = False
+        for i in order:
+            # A round of bids: everybody is asked, and answers.
+            if load[i] == 0:
+                continue
+            best = -1
+            here = marginal[kind[i], load[i] - 1]
+            bid = here
+            for e in range(first[i], first[i + 1]):
+                j = partners[e]
+                counted[2] += 2
+                cost = marginal[kind[j], load[j]]
+                if cost < bid:
+                    bid, best = cost, j
+            if best < 0:
+                continue
+            went = 0
+            while load[i] > 0 and marginal[kind[i], load[i] - 1] > marginal[kind[best], load[best]]:
+                load[i] -= 1
+                load[best] += 1
+                went += 1
+            if went:
+                counted[0] += 1
+                counted[1] += went
+                counted[2] += 1
+                moved = True
+        if not moved:
+            break
+
+
+def total_cost(instance: Instance, load: Loads) -> float:
+    """What a load costs everybody together."""
+    sums = np.concatenate(
+        [np.zeros((len(instance.marginal), 1)), np.cumsum(instance.marginal, axis=1)], axis=1
+    )
+    return float(sums[instance.kind, load].sum())
+
+
+def optimum(instance: Instance) -> Loads:
+    """The cheapest allocation there is, if any task could run anywhere: equal marginal costs."""
+    total = int(instance.load.sum())
+    low, high = 0.0, float(instance.marginal.max())
+    for _ in range(100):
+        price = (low + high) / 2
+        fit = np.array([np.searchsorted(row, price) for row in instance.marginal])
+        if int(fit[instance.kind].sum()) < total:
+            low = price
+        else:
+            high = price
+    load = np.array([np.searchsorted(row, low) for row in instance.marginal])[instance.kind]
+    missing = total - int(load.sum())
+    next_cost = instance.marginal[instance.kind, load]
+    load[np.argsort(next_cost, kind="stable")[:missing]] += 1
+    return load.astype(np.int32)

@@ -1,0 +1,64 @@
+"""The participants of a federation file in the simulated world, until movements stop."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from australis.kernel.durations import SECOND
+from australis.protocols.contracts.choices import load_of
+from australis.protocols.contracts.events import ContractOptions
+from australis.protocols.contracts.text import Members
+from australis.sim.contracts.federation import Federation
+from australis.sim.network import Link, Network
+from australis.sim.world import World
+
+QUIET_US = 10 * SECOND
+"""Movements have stopped when there was none for so long, beyond what a refused buyer waits."""
+
+
+def simulate_members(members: Members, most_us: int, seed: int, loss: float) -> dict[str, Any]:
+    """What became of their load, as `australis contracts run --json` prints it."""
+    rng = Random(seed)
+    people = members.participants
+    tasks = {name: member.tasks for name, member in people.items()}
+    costs = {name: member.costs for name, member in people.items()}
+    wakes = {name: rng.randrange(SECOND) for name in people}
+    world = World(Network(rng, Link(loss=loss)))
+    one = Federation(world, members.contracts, tasks, costs, ContractOptions(), wakes)
+    last_us = moved = 0
+    quiet_us = QUIET_US + 2 * max(c.duration_us for c in members.contracts)
+    while world.now < min(most_us, last_us + quiet_us):
+        world.run(world.now + SECOND // 2)
+        now_moved = sum(m.holdings.tasks_moved for m in one.machines.values())
+        if now_moved > moved:
+            moved, last_us = now_moved, world.now
+    machines = one.machines
+    before = {name: costs[name].cost(load_of(tasks[name])) for name in people}
+    after = {name: costs[name].cost(machines[name].holdings.load) for name in people}
+    return {
+        "federation": members.name,
+        "participants": {
+            name: {
+                "tasks_before": len(tasks[name]),
+                "tasks": len(machine.holdings.tasks),
+                "cost_before": before[name],
+                "cost": after[name],
+                "earned_per_s": machine.holdings.earned_per_s,
+            }
+            for name, machine in machines.items()
+        },
+        "owed": [
+            {"debtor": a, "creditor": b, "amount": amount}
+            for a, machine in machines.items()
+            for b in people
+            if (amount := machine.holdings.ledger.owed(a, b)) > 0
+        ],
+        "movements": sum(m.holdings.movements for m in machines.values()),
+        "tasks_moved": moved,
+        "messages": world.delivered,
+        "last_s": last_us / SECOND,
+        "stopped": world.now >= last_us + quiet_us,
+        "cost_before": sum(before.values()),
+        "cost": sum(after.values()),
+    }

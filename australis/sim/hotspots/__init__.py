@@ -1,0 +1,1 @@
+"""Peers that run applications together and relieve each other's hot spots, simulated."""

@@ -1,0 +1,1 @@
+"""Components that move between simulated nodes while tuples flow through them."""

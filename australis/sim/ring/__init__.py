@@ -1,0 +1,1 @@
+"""Peers of a ring in the simulated world."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 
 def _children(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = task.read_text().split()
-        except OSError:
-            continue  # it ended while we looked
-        for child in children:
-            yield int(child)
-            yield from _children(int(child))
+    with suppress(OSError):  # it ended while we looked
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):  # or one of its threads did
+                for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+                    yield int(child)
+                    yield from _children(int(child))
 
 
 def proportional_mb(pid: int) -> float:

@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from australis.cli.files import read_text
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import Place, UserError
 
@@ -134,7 +135,7 @@ def advise(
 
 def _numbers(path: Path) -> list[float]:
     found = []
-    for line, text in enumerate(_read(path).splitlines(), 1):
+    for line, text in enumerate(read_text(path).splitlines(), 1):
         if not text.strip():
             continue
         try:
@@ -190,18 +191,10 @@ def _tell(advice: Advice) -> None:
     )
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        raise UserError(f"cannot be read: {why}", name=str(path)) from None
-
-
 def _load(file: Path) -> Any:
     from australis.protocols.contracts.text import load
 
-    return load(_read(file), str(file))
+    return load(read_text(file), str(file))
 
 
 def _console() -> Console:

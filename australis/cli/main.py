@@ -23,6 +23,7 @@ from australis.cli.fault import fault
 from australis.cli.run import run
 from australis.cli.scenario import scenario
 from australis.cli.sim import sim
+from australis.cli.sim_hotspots import hotspots
 from australis.cli.sim_movement import movement
 from australis.cli.status import status
 from australis.cli.tail import tail
@@ -66,6 +67,7 @@ for command in (
 ):
     cli.add_command(command)
 sim.add_command(movement)
+sim.add_command(hotspots)
 
 
 def main() -> None:

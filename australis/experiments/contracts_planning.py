@@ -24,6 +24,7 @@ from australis.protocols.contracts.planning import (
     best_counter_offer,
     best_number,
     purchases,
+    sales,
 )
 from australis.sim.contracts.loads import bounded_pareto, mean
 
@@ -35,6 +36,8 @@ SPIKES = {"moderate": (10.0, 0.14), "extreme": (100.0, 0.5)}
 P_SPIKE = 0.05
 MOST = 20
 SAMPLES = 500_000
+SALES = 10
+"""So many contracts a seller has at most."""
 PRICES = (0.25, 0.33, 0.5, 0.66, 0.75)
 MEDIANS = {"light": 0.33, "uniform": 0.5, "heavy": 0.66}
 """The price nearest to each median; the thesis says 0.3, 0.5 and 0.7."""
@@ -75,9 +78,33 @@ class ContractsPlanning:
                 bought[seller, level] = purchases(
                     draw, draw, level, 10, samples, _cost, _slope(level)
                 )
+        sold: dict[tuple[str, float], list[Purchase]] = {}
+        for seller, shape in SELLERS.items():
+            progress(f"contracts as a seller, {seller} load")
+            own = _pareto(CAPACITY, shape, rng)
+            spikes = _now_and_then(_pareto(*SPIKES["moderate"], rng), rng)
+            for level, offered in (
+                (CAPACITY, spikes),
+                (MEDIANS[seller], _above(own, MEDIANS[seller])),
+            ):
+                sold[seller, level] = sales(
+                    own, offered, level, SALES, samples, _cost, _slope(level)
+                )
         return Result(
-            (*_distributions(), *_first_few(found), *_median(bought), _counter_offers()),
-            (_overload(found), _worth(found), _bought(bought), _table_6_2(), _table_6_1(found)),
+            (
+                *_distributions(),
+                *_first_few(found),
+                *_median(bought),
+                *_selling(sold),
+                _counter_offers(),
+            ),
+            (
+                _overload(found),
+                _worth(found),
+                _bought(bought),
+                _table_6_2(),
+                _table_6_1(found, bought, sold),
+            ),
             _DEVIATIONS,
             (*_pictures(found), *_bought_pictures(bought)),
         )
@@ -85,6 +112,16 @@ class ContractsPlanning:
 
 def _pareto(most: float, shape: float, rng: np.random.Generator) -> Draw:
     return lambda size: bounded_pareto(LEAST, most, shape, size, rng)
+
+
+def _now_and_then(spike: Draw, rng: np.random.Generator) -> Draw:
+    """Spikes as rare as they are."""
+    return lambda size: spike(size) * (rng.random(size) < P_SPIKE)
+
+
+def _above(load: Draw, level: float) -> Draw:
+    """What a buyer has above a level."""
+    return lambda size: np.maximum(0.0, load(size) - level)
 
 
 def _cost(load: Floats) -> Floats:
@@ -174,6 +211,36 @@ def _median(bought: dict[tuple[str, float], list[Purchase]]) -> list[Claim]:
     return claims
 
 
+def _selling(sold: dict[tuple[str, float], list[Purchase]]) -> list[Claim]:
+    claims = []
+    for (seller, level), one in sold.items():
+        if level == CAPACITY:
+            part = one[-1].gained / (SALES * one[0].gained)
+            claims.append(
+                Claim(
+                    f"Load {seller}: ten contracts to sell at capacity gain, of ten times what one"
+                    " gains (part)",
+                    round(part, 3),
+                    part >= 0.7,
+                    "almost linear",
+                    tolerance="≥ 0.7",
+                )
+            )
+        else:
+            part = one[4].gained / one[-1].gained
+            claims.append(
+                Claim(
+                    f"Load {seller}: five contracts to sell at the median gain, of what ten gain"
+                    " (part)",
+                    round(part, 3),
+                    part >= 0.85,
+                    "nearly all",
+                    tolerance="≥ 0.85",
+                )
+            )
+    return claims
+
+
 def _counter_offers() -> Claim:
     off = max(
         abs(best_counter_offer(worth, n) - paper)
@@ -244,17 +311,31 @@ def _table_6_2() -> Table:
     return Table(title, ("", *(f"{w:g}" for w in WORTHS)), rows)
 
 
-def _table_6_1(found: dict[Key, list[Benefit]]) -> Table:
-    """The heuristics: what follows from the above for whoever buys and sells."""
-    few = best_number(found["moderate", "uniform"], 0.002)
-    rows = (
-        ("capacity", "buyer", f"a few ({few} here, each at 0.002)", "a few"),
-        ("median", "buyer", "not computed", "a few"),
-        ("capacity", "seller", "not computed", "many"),
-        ("median", "seller", "not computed", "a few"),
+def _table_6_1(
+    found: dict[Key, list[Benefit]],
+    bought: dict[tuple[str, float], list[Purchase]],
+    sold: dict[tuple[str, float], list[Purchase]],
+) -> Table:
+    """How many of ten contracts bring nine tenths of what all ten do."""
+    names = tuple(SELLERS)
+    spikes = (found["moderate", name][1 : SALES + 1] for name in names)
+    rows: tuple[tuple[Value, ...], ...] = (
+        ("capacity", "buyer", *(_most([b.saved for b in one]) for one in spikes), "a few"),
+        ("median", "buyer", *(_enough(bought[n, MEDIANS[n]]) for n in names), "a few"),
+        ("capacity", "seller", *(_enough(sold[n, CAPACITY]) for n in names), "many"),
+        ("median", "seller", *(_enough(sold[n, MEDIANS[n]]) for n in names), "a few"),
     )
-    columns = ("price at load level", "as", "ours", "thesis")
-    return Table("Table 6.1: how many contracts", columns, rows)
+    columns = ("price at load level", "as", *(f"{name} load" for name in names), "thesis")
+    title = "Table 6.1: so many contracts bring nine tenths of what ten do"
+    return Table(title, columns, rows)
+
+
+def _enough(found: list[Purchase]) -> int:
+    return _most([one.gained for one in found])
+
+
+def _most(gained: list[float]) -> int:
+    return next(n for n, one in enumerate(gained, 1) if one >= 0.9 * gained[-1])
 
 
 def _pictures(found: dict[Key, list[Benefit]]) -> list[Picture]:

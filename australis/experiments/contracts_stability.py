@@ -53,7 +53,7 @@ class ContractsStability:
     name = "contracts-stability"
     description = "How much of a varying load is moved, for good and for a limited time."
     reproduces = "thesis figures 7-5, 7-6"
-    duration = "3 min, quick 20 s"
+    duration = "6 min, quick 20 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """For good on arrays, for a limited time with machines and messages."""
@@ -65,8 +65,11 @@ class ContractsStability:
                 good[variant, level] = _for_good(variant, level, THESIS_PHASES)
         limited: Found = {}
         ever: Found = {}
-        variant = Variant.UNIFORM_RANGE
-        for level in LEVELS[1:] if quick else LEVELS:
+        ranged, fixed = Variant.UNIFORM_RANGE, Variant.UNIFORM_FIXED
+        settings = [(ranged, LEVELS[-1])]
+        if not quick:
+            settings = [(variant, level) for variant in (fixed, ranged) for level in LEVELS]
+        for variant, level in settings:
             progress(f"{variant.value}, {level:.0%} load, for a limited time")
             limited[variant, level] = _limited(variant, level, phases, permanent=False)
             ever[variant, level] = _limited(variant, level, phases, permanent=True)

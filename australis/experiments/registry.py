@@ -21,6 +21,7 @@ from australis.experiments import (
     medusa_prototype,
     medusa_stability,
     synergy_balance,
+    synergy_beyond,
     synergy_delay,
     synergy_load_updates,
     synergy_migration_overhead,
@@ -50,6 +51,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     synergy_balance.EXPERIMENT,
     synergy_migration_overhead.EXPERIMENT,
     synergy_load_updates.EXPERIMENT,
+    synergy_beyond.EXPERIMENT,
 )
 
 

@@ -6,7 +6,7 @@ from statistics import fmean, pstdev
 
 from australis.experiments.claims import Claim, Progress, Result, Source, Table
 from australis.experiments.synergy_runs import DEVIATIONS, QUICK, SEEDS, outcome
-from australis.sim.hotspots.peers import Outcome
+from australis.sim.hotspots.peers import Managed, Outcome
 
 PARTS = 4
 
@@ -23,10 +23,11 @@ class SynergyBalance:
         """Ten seeds; with `quick` two."""
         seeds = QUICK if quick else SEEDS
         spread: dict[bool, list[list[float]]] = {False: [], True: []}
+        who = {False: Managed.NOBODY, True: Managed.PEERS}
         for seed in seeds:
             progress(f"seed {seed}")
             for managed in (False, True):
-                spread[managed].append(_spread(outcome(seed, managed=managed)))
+                spread[managed].append(_spread(outcome(seed, who[managed])))
         means = {m: [fmean(part) for part in zip(*runs, strict=True)] for m, runs in spread.items()}
         rows = tuple(
             (f"{part + 1} of {PARTS}", round(means[False][part], 2), round(means[True][part], 2))

@@ -6,6 +6,7 @@ from statistics import fmean
 
 from australis.experiments.claims import Claim, Progress, Result, Source, Table
 from australis.experiments.synergy_runs import DEVIATIONS, QUICK, SEEDS, outcome
+from australis.sim.hotspots.peers import Managed
 
 CLEARLY = 0.8
 
@@ -23,7 +24,7 @@ class SynergyDelay:
         rows, ratios = [], []
         for seed in QUICK if quick else SEEDS:
             progress(f"seed {seed}")
-            without, managed = outcome(seed, managed=False), outcome(seed)
+            without, managed = outcome(seed, Managed.NOBODY), outcome(seed)
             before, after = fmean(without.delays_s), fmean(managed.delays_s)
             ratios.append(after / before)
             rows.append((seed, round(before, 1), round(after, 1), managed.moved))

@@ -47,7 +47,7 @@ class SynergyMigrationOverhead:
         moving, updates, _ = found[2.0, 0.2]
         overhead = (moving + updates) / (PAPER_TUPLES * PAPER_TRANSFERS)
         setting = Setting()
-        minutes = setting.peers * setting.minutes
+        minutes = setting.drawn.peers * setting.minutes
         managing = fmean((run.migration_messages + run.updates) / minutes for run in runs)
         everything = fmean(sum(run.messages.values()) / minutes for run in runs)
         strict, lax = found[OVERLOADS[0], 0.2][0], found[OVERLOADS[-1], 0.2][0]

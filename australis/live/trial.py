@@ -78,6 +78,8 @@ class Trial:
         self.path = path
         self.stream = stream
         self.heard: list[Heard] = []
+        self.kills: list[tuple[float, str]] = []
+        """When which nodes were killed."""
         self._hedge = hedge
         self._cores = cores or {}
         self._within = within or {}
@@ -158,6 +160,7 @@ class Trial:
         """kill -9 a node with its Spark."""
         self._signal(self._processes[node], signal.SIGKILL)
         self._processes[node].wait()
+        self.kills.append((time.time(), node))
 
     def pause(self, node: str) -> None:
         """Let a node and its Spark stand still."""

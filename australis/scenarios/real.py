@@ -64,6 +64,7 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
         node: {
             "address": f"127.0.0.1:{port}",
             "engine": engine if node in computing else "reference",
+            "trace": True,
         }
         for node, port in zip(cluster.nodes, free_ports(len(cluster.nodes)), strict=True)
     }

@@ -1,8 +1,8 @@
 """The checkers of the simulated world, over what a run with real processes has left behind.
 
 What the client heard and when, what stands in the logs on the nodes' disks, and what failed when:
-from that they judge as in the simulated world. Those that look into running machines
-(`bounded`, `turns`, `kept`, `subscribed`) have nothing to look at here.
+from that they judge as in the simulated world. Those that look into running machines do so in
+the nodes' traces, if they kept any (`traced`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from australis.live.trial import Trial, computed, lateness
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.protocols.dpc.topology import deploy, dpc_options
+from australis.scenarios import traced
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
 from australis.sim.dpc.checkers.logs import EqualLogs
 from australis.sim.dpc.checkers.masked import ShortFailuresMasked
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.faults import Fault
+from australis.sim.dpc.faults import Kind as FaultOf
 from australis.sim.dpc.probes import Checker, Violation
 from australis.sim.dpc.truth import Truth
 from australis.streams.log import StableLog
@@ -64,7 +66,9 @@ def broken_promises(
     ]
     if schedule is not None:
         checkers += _timely(record, schedule)
-    return [said for checker in checkers if (said := record.tell(checker))]
+    wiped = {f.node for f in schedule.faults if f.kind is FaultOf.WIPE} if schedule else set()
+    found = [said for checker in checkers if (said := record.tell(checker))]
+    return [*found, *traced.broken_promises(trial, wiped)]
 
 
 class _Record:

@@ -41,7 +41,7 @@ from australis.streams.frames import (
 from australis.streams.schema import Schema
 
 COMMITS = "commits"
-SEGMENT_BYTES = 64 << 20
+SEGMENT_BYTES = 16 << 20
 COMMIT_BYTES = 1 << 20
 FORMAT = 1
 

@@ -160,6 +160,8 @@ class Driver:
         self.trace.handled(now, machine, self.entry, self._cause, event)
         effects = host.machine.handle(event, now)
         self.trace.effects(now, machine, self.entry, effects)
+        if type(event) is not MessageReceived:
+            self.trace.looked(now, machine, host.machine)
         return effects
 
     def _set_timer(self, machine: str, effect: SetTimer) -> None:

@@ -138,7 +138,11 @@ class Carried(msgspec.Struct, frozen=True, gc=False, tag=True):
     """and others' that did and may not be moved further."""
 
 
-Entry = Bought | Sold | Confirmed | Owed | Recalled | Dropped | Ended | Fined | Carried
+class Leaves(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """It takes nothing any more, and ends what lasts."""
+
+
+Entry = Bought | Sold | Confirmed | Owed | Recalled | Dropped | Ended | Fined | Leaves | Carried
 """What a participant must not forget, in the order in which it happened."""
 
 

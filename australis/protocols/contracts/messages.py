@@ -68,14 +68,15 @@ class Receipt(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Due(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The seller has run them for so many times d, and begins the next one."""
+    """The seller has run them for so many times d, and is to be paid for this one, which has
+    begun, and for all before it."""
 
     movement: int
     period: int
 
 
 class Paid(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The buyer owes it that time too."""
+    """The buyer owes it all up to that time."""
 
     movement: int
     period: int

@@ -123,8 +123,7 @@ class ParticipantMachine:
                 self._sign(contracts)
                 return []
             case Leaving():
-                self.holdings.leaving = True
-                return []
+                return self.holdings.leave()
             case ServiceMissed(seller):
                 return self.service.missed(seller, now)
             case PartnerFailed(partner):

@@ -162,6 +162,29 @@ def purchases(
     return found
 
 
+def sales(
+    own: Draw,
+    offered: Draw,
+    level: float,
+    most: int,
+    samples: int,
+    cost: Callable[[Floats], Floats],
+    price: float,
+) -> list[Purchase]:
+    """The same for a seller: how much it is given, and gains; `offered` draws what one buyer has
+    too much, most often nothing."""
+    load = own((samples,))
+    room = np.maximum(0.0, level - load)
+    there = np.zeros(samples)
+    found = []
+    for n in range(1, most + 1):
+        there += offered((samples,))
+        moved = np.minimum(there, room)
+        gained = price * moved - (cost(load + moved) - cost(load))
+        found.append(Purchase(level, n, float(moved.mean()), float(gained.mean())))
+    return found
+
+
 # --- advice from the past -------------------------------------------------------------------------
 
 

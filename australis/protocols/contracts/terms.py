@@ -67,6 +67,8 @@ class Contract(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             raise UserError("says of no resource what a unit is", name=name)
         if self.ends_us is not None and self.ends_us <= self.begins_us:
             raise UserError("ends before it begins", name=name)
+        if self.penalty and self.max_delay_s is None:
+            raise UserError("has a penalty but does not say for which delay", name=name)
 
     @property
     def fixed(self) -> bool:
@@ -80,7 +82,11 @@ class Contract(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def valid(self, now: int) -> bool:
         """Whether it can be used now."""
-        return self.begins_us <= now and (self.ends_us is None or now < self.ends_us)
+        return self.begins_us <= now and not self.over(now)
+
+    def over(self, now: int) -> bool:
+        """Whether it cannot be used any more."""
+        return self.ends_us is not None and now >= self.ends_us
 
     def units(self, load: Load) -> float:
         """load(u): how much of what is paid for this is.
@@ -98,6 +104,33 @@ class Contract(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def allows(self, task: Task) -> bool:
         """Whether this task may move under it."""
         return self.kinds is None or task.kind in self.kinds
+
+
+class Signed:
+    """The contracts of one participant, those that movements still last under, too."""
+
+    def __init__(self) -> None:
+        self.leaving = False
+        """The participant ends every movement as soon as its time d is over."""
+        self._contracts: dict[tuple[str, str], Contract] = {}
+
+    def sign(self, contracts: Iterable[Contract]) -> None:
+        """These count from now on."""
+        self._contracts |= {contract.parties: contract for contract in contracts}
+
+    def get(self, buyer: str, seller: str) -> Contract | None:
+        """What two have signed last."""
+        return self._contracts.get((buyer, seller))
+
+    def may_forward(self, buyer: str, seller: str) -> bool:
+        """Whether the seller may move the buyer's tasks further."""
+        contract = self.get(buyer, seller)
+        return contract is not None and contract.may_forward
+
+    def ends(self, buyer: str, seller: str, now: int) -> bool:
+        """Whether a movement whose time is over ends in any case."""
+        contract = self.get(buyer, seller)
+        return self.leaving or (contract is not None and contract.over(now))
 
 
 def refuse_unless_consistent(

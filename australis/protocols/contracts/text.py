@@ -5,11 +5,14 @@ contracts with whom.
     participants:
       alpha: {tasks: 130}
       beta: {tasks: 40, cost: {cpu: {queue: 200}}}
+      gamma: {tasks: {filter: 30, join: {count: 5, load: {cpu: 2}, state: 20, query: alerts}}}
     contracts:
       alpha with beta: {price: 100}
       beta with alpha: {price: [95, 100], duration: 10 s}
+      gamma with alpha: {price: 90, kinds: [filter], begins: 1 min, ends: 1 h}
 
-The first of two names is the buyer. Every mistake is told with the file and line where it stands.
+The first of two names is the buyer. `begins` and `ends` count from the beginning of the run, `state`
+is in megabytes. Every mistake is told with the file and line where it stands.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from australis.diagram.parts import PlaceOf, Settings
 from australis.diagram.yaml_lines import not_too_deep, read_sections, read_settings
 from australis.kernel.durations import parse_duration
 from australis.kernel.errors import Place, UserError
+from australis.protocols.contracts.choices import Valuation
 from australis.protocols.contracts.costs import (
     RESOURCES,
     Costs,
@@ -44,8 +48,13 @@ class Member:
     """A participant as a file describes it."""
 
     name: str
-    costs: Costs
+    value: Valuation
     tasks: tuple[Task, ...]
+
+    @property
+    def costs(self) -> Costs:
+        """What a load costs it."""
+        return self.value.costs
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,7 @@ def load(text: str, file: str) -> Members:
     }
     participants = {member.name: member for member in members}
     refuse_unless_consistent(contracts, participants, places)
+    _refuse_unknown_kinds(participants, contracts, places)
     _refuse_unless_connected(participants, contracts, sections.places["contracts"])
     return Members(sections.word("federation"), participants, contracts)
 
@@ -98,15 +108,97 @@ def _refuse_unless_connected(
         raise UserError(sentence, name="contracts", place=place)
 
 
+def _refuse_unknown_kinds(
+    participants: Mapping[str, Member],
+    contracts: tuple[Contract, ...],
+    places: Mapping[tuple[str, str], Place],
+) -> None:
+    """A kind that no task is of lets nothing move, and is most likely a slip."""
+    known = {task.kind for member in participants.values() for task in member.tasks} - {""}
+    for contract in contracts:
+        for kind in contract.kinds or ():
+            if kind not in known:
+                there = ", ".join(sorted(known)) or "none"
+                sentence = f"allows tasks of a kind that nobody has: '{kind}' (kinds: {there})"
+                place = places[contract.parties]
+                raise UserError(sentence, name=BETWEEN.join(contract.parties), place=place)
+
+
 # --- participants -----------------------------------------------------------------------------
 
 
 def _member(name: str, settings: Settings, place_of: PlaceOf) -> Member:
-    readers: dict[str, Callable[[Any], Any]] = {"tasks": _count, "task": _load, "cost": _costs}
+    readers: dict[str, Callable[[Any], Any]] = {
+        "tasks": _groups,
+        "task": _load,
+        "cost": _costs,
+        "margin": _margin,
+        "moving": _number,
+    }
     taken = read_settings(name, settings, place_of, readers)
     each = taken.get("task", Load(cpu=1.0))
-    tasks = tuple(Task(f"{name}/{n}", each, name) for n in range(taken.get("tasks", 0)))
-    return Member(name, taken.get("cost", Costs(cpu=Levels())), tasks)
+    groups: list[_Group] = taken.get("tasks", [])
+    many = sum(group.count for group in groups)
+    if many > MOST_TASKS:
+        sentence = f"has {many:,} tasks, more than {MOST_TASKS:,}"
+        raise UserError(sentence, name=name, place=place_of("tasks"))
+    tasks = [
+        Task(
+            "/".join(part for part in (name, group.kind, str(n)) if part),
+            group.load or each,
+            *(name, group.kind, group.query, group.state_mb),
+        )
+        for group in groups
+        for n in range(group.count)
+    ]
+    value = Valuation(
+        costs=taken.get("cost", Costs(cpu=Levels())),
+        margin=taken.get("margin", 0.0),
+        moving_per_mb=taken.get("moving", 0.0),
+    )
+    return Member(name, value, tuple(tasks))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Equal tasks."""
+
+    count: int
+    kind: str = ""
+    load: Load | None = None
+    query: str = ""
+    state_mb: float = 0.0
+
+
+def _groups(value: Any) -> list[_Group]:
+    """A number of tasks, or for each kind of them a number or {count, load, query, state}."""
+    if not isinstance(value, dict):
+        return [_Group(_count(value))]
+    return [_group(kind, told) for kind, told in value.items()]
+
+
+def _group(kind: Any, told: Any) -> _Group:
+    if not isinstance(kind, str) or not kind:
+        raise UserError(f"should be a number, or kinds of tasks with a number each, not {kind!r}")
+    match told:
+        case {"count": count, **rest} if rest.keys() <= {"load", "query", "state"}:
+            query = rest.get("query", "")
+            if not isinstance(query, str):
+                raise UserError(f"should name a query, not {query!r}")
+            load = _load(rest["load"]) if "load" in rest else None
+            return _Group(_count(count), kind, load, query, _number(rest.get("state", 0)))
+        case int():
+            return _Group(_count(told), kind)
+    raise UserError(
+        f"should say of '{kind}' how many, or {{count: N, load: ..., query: NAME, state: MB}},"
+        f" not {told!r}"
+    )
+
+
+def _margin(value: Any) -> float:
+    if _number(value) >= 1:
+        raise UserError(f"should be a part less than 1, not {value!r}")
+    return float(value)
 
 
 def _count(value: Any) -> int:
@@ -172,6 +264,8 @@ def _contract(name: str, settings: Settings, place_of: PlaceOf) -> Contract:
         "forwarding": _allowed,
         "max_delay": parse_duration,
         "penalty": _number,
+        "begins": parse_duration,
+        "ends": parse_duration,
     }
     taken = read_settings(name, settings, place_of, readers, needed=["price"])
     low, high = taken["price"]
@@ -184,13 +278,15 @@ def _contract(name: str, settings: Settings, place_of: PlaceOf) -> Contract:
         ("kinds", "kinds"),
         ("forwarding", "may_forward"),
         ("penalty", "penalty"),
+        ("begins", "begins_us"),
+        ("ends", "ends_us"),
     ):
         if setting in taken:
             given[field] = taken[setting]
     try:
         return Contract(buyer=buyer, seller=seller, low=low, high=high, **given)
     except UserError as error:
-        raise error.at(place_of("price")) from None
+        raise error.at(place_of(None)) from None
 
 
 def _price(value: Any) -> tuple[float, float]:

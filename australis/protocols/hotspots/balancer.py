@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import msgspec
 
 from australis.kernel.machine import Effect, Event, MessageReceived, Send, SetTimer, TimerFired
+from australis.protocols.hotspots.composer import Composer
 from australis.protocols.hotspots.criteria import HotSpot, find, inverted
 from australis.protocols.hotspots.events import (
     Arrived,
@@ -14,11 +17,12 @@ from australis.protocols.hotspots.events import (
     Move,
     MoveEnded,
     OfferOneMore,
+    Wanted,
 )
 from australis.protocols.hotspots.levels import Levels
 from australis.protocols.hotspots.loads import Averages, LoadMeter
 from australis.protocols.hotspots.messages import MigrationDecision, Offer
-from australis.protocols.ring.events import Started
+from australis.protocols.ring.events import Fetched, Started
 from australis.protocols.ring.peer import RingMachine
 
 BALANCE = "balance"
@@ -27,9 +31,11 @@ _FROM_BYTES = msgspec.msgpack.Decoder(Offer)
 
 
 class BalancerMachine:
-    """One peer; all that is not about load is its ring's."""
+    """One peer; all that is not about load or applications is its ring's."""
 
-    def __init__(self, ring: RingMachine, options: HotSpotOptions | None = None) -> None:
+    def __init__(
+        self, ring: RingMachine, options: HotSpotOptions | None = None, rng: Random | None = None
+    ) -> None:
         self.name = ring.name
         self.ring = ring
         self.updates = 0
@@ -43,6 +49,11 @@ class BalancerMachine:
         self._leaving: str | None = None
         self._rests_until = 0
         self._full_until = 0
+        near = self._options.thresholds.imbalance
+        self._composer = Composer(self._fetch, rng or Random(self.name), near)
+
+    def _fetch(self, tag: str, under: str, now: int) -> list[Effect]:
+        return self.ring.handle(Fetched(tag, under), now)
 
     @property
     def averages(self) -> Averages:
@@ -58,7 +69,12 @@ class BalancerMachine:
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Take in what happened; what is to be done about it, in order."""
+        return self._composer.absorb(self._handle(event, now), now)
+
+    def _handle(self, event: Event, now: int) -> list[Effect]:
         match event:
+            case Wanted(application, operators):
+                return self._composer.compose(application, operators, now)
             case MessageReceived(_, MigrationDecision() as decision):
                 return self._decided(decision, now)
             case TimerFired("balance"):

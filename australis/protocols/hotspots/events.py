@@ -41,6 +41,13 @@ class Hosted(Event, frozen=True, gc=False):
     operators: dict[str, tuple[str, ...]]
 
 
+class Wanted(Event, frozen=True, gc=False):
+    """An application is to be composed of these operators, in this order."""
+
+    application: str
+    operators: tuple[str, ...]
+
+
 class Arrived(Event, frozen=True, gc=False):
     """A component came here from another peer."""
 
@@ -60,6 +67,21 @@ class Move(Effect, frozen=True, gc=False):
 
     component: str
     target: str
+
+
+class Composed(Effect, frozen=True, gc=False):
+    """Let an application run on these peers, one for each of its operators."""
+
+    application: str
+    peers: tuple[str, ...]
+
+
+class NotComposed(Effect, frozen=True, gc=False):
+    """Nobody offers this operator; or, `unreachable`, nobody could be asked who does."""
+
+    application: str
+    operator: str
+    unreachable: bool
 
 
 class OfferOneMore(Effect, frozen=True, gc=False):

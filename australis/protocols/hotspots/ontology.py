@@ -27,14 +27,15 @@ class Ontology:
                 raise UserError("is not a name: words with dots between them", name=name)
             self._names.add(name)
 
-    def check(self, name: str) -> str:
+    def check(self, name: str, where: str | None = None) -> str:
         """The name, if it is in the ontology."""
         if name not in self._names:
             general = name.split(".", maxsplit=1)[0]
             near = self.below(general) or tuple(sorted(self._names))
-            raise UserError(
-                f"is not an operator of the ontology (there are {', '.join(near[:8])})", name=name
-            )
+            there = f"no operator of the ontology (there are {', '.join(near[:8])})"
+            if where is None:
+                raise UserError(f"is {there}", name=name)
+            raise UserError(f"names '{name}', which is {there}", name=where)
         return name
 
     def below(self, general: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ _MOVER_EVENTS = (
     moves.ReadersChanged,
     moves.Resubscribed,
     moves.Redirected,
-    moves.TargetLost,
+    moves.NodeLost,
     moves.MoveDecided,
 )
 

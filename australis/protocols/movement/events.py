@@ -187,8 +187,8 @@ class Redirected(Event, frozen=True, gc=False):
     epoch: int
 
 
-class TargetLost(Event, frozen=True, gc=False):
-    """A node will not come back, as whoever is in charge of that says."""
+class NodeLost(Event, frozen=True, gc=False):
+    """A node will not come back, as whoever is in charge of that says, and of what ran there."""
 
     node: str
 

@@ -23,6 +23,7 @@ from australis.protocols.movement.events import (
     LetGo,
     MoveDecided,
     MovementOptions,
+    NodeLost,
     Over,
     Owned,
     ReadersChanged,
@@ -34,7 +35,6 @@ from australis.protocols.movement.events import (
     SnapshotTaken,
     Started,
     TakeSnapshot,
-    TargetLost,
     TellMoved,
     Told,
     Write,
@@ -224,7 +224,7 @@ class MoverMachine:
                 return [Write(Owned(component, 0))]
             case MoveDecided(component, target):
                 return self._decide(component, target, now)
-            case TargetLost(node):
+            case NodeLost(node):
                 return self._lost(node, now)
             case Started():
                 return self._start(event, now)
@@ -393,7 +393,12 @@ class MoverMachine:
         return [Write(Over(move.name))]
 
     def _lost(self, node: str, now: int) -> list[Effect]:
+        """Nothing goes to a node that is lost; what was on its way from there, and is not handed
+        over, stops: its source's components are started anew elsewhere."""
         effects: list[Effect] = []
+        for component, guest in list(self._guests.items()):
+            if guest.source == node:
+                effects += self._refuse(guest.move, component, node, 0)
         for move in list(self._moves.values()):
             if move.target == node and move.phase is not Phase.CANCELLING:
                 effects += self._cancel(move, now)

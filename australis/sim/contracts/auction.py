@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from australis.sim.contracts.instance import Instance
 from australis.sim.contracts.loads import Loads
@@ -24,6 +25,13 @@ class Auctioned:
     movements: int
     tasks: int
     messages: int
+    excess: NDArray[np.int64]
+    """Tasks above capacity after each round, from none to the last in which anything moved."""
+
+    @property
+    def rounds(self) -> int:
+        """A round is a period: everybody auctions once in it."""
+        return len(self.excess) - 1
 
 
 def auction(instance: Instance, rounds: int = 10_000) -> Auctioned:
@@ -31,16 +39,20 @@ def auction(instance: Instance, rounds: int = 10_000) -> Auctioned:
     load = instance.load.astype(np.int64)
     graph = instance.graph
     order = np.argsort(instance.wakes, kind="stable")
-    counted = np.zeros(3, np.int64)
+    counted = np.zeros(4, np.int64)
+    excess = np.zeros(rounds + 1, np.int64)
     _auction(
-        load, instance.marginal, instance.kind, graph.first, graph.partners, order, rounds, counted
-    )
-    return Auctioned(load.astype(np.int32), *(int(n) for n in counted))
+        load, instance.marginal, instance.kind, graph.first, graph.partners, order,
+        instance.capacity, excess, counted,
+    )  # fmt: skip
+    movements, tasks, messages, last = (int(n) for n in counted)
+    return Auctioned(load.astype(np.int32), movements, tasks, messages, excess[: last + 1])
 
 
 @njit(cache=True, nogil=True)
-def _auction(load, marginal, kind, first, partners, order, rounds, counted):  # type: ignore[no-untyped-def]
-    for _ in range(rounds):
+def _auction(load, marginal, kind, first, partners, order, capacity, excess, counted):  # type: ignore[no-untyped-def]
+    excess[0] = np.maximum(0, load - capacity).sum()
+    for n in range(1, len(excess)):
         moved = False
         for i in order:
             # A round of bids: everybody is asked, and answers.
@@ -67,8 +79,10 @@ def _auction(load, marginal, kind, first, partners, order, rounds, counted):  # 
                 counted[1] += went
                 counted[2] += 1
                 moved = True
+        excess[n] = np.maximum(0, load - capacity).sum()
         if not moved:
             break
+        counted[3] = n
 
 
 def total_cost(instance: Instance, load: Loads) -> float:

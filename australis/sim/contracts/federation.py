@@ -58,10 +58,13 @@ class Federation:
         costs: Mapping[str, Costs],
         options: ContractOptions,
         wakes: Mapping[str, int] | None = None,
+        values: Mapping[str, Valuation] | None = None,
     ) -> None:
         self.world = world
         self.options = options
         self.costs = dict(costs)
+        self._values = dict(values or {})
+        """How some value tasks; the others look at costs alone."""
         self.tasks = dict(tasks)
         """What the clients of each participant asked for."""
         self.contracts: dict[str, list[Contract]] = {name: [] for name in tasks}
@@ -81,7 +84,7 @@ class Federation:
 
     def make(self, name: str) -> ParticipantMachine:
         """A participant that does what it is meant to; experiments have others."""
-        value = Valuation(costs=self.costs[name])
+        value = self._values.get(name) or Valuation(costs=self.costs[name])
         return ParticipantMachine(name, self.contracts[name], value, self.options)
 
     def join(

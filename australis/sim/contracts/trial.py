@@ -23,12 +23,14 @@ def simulate_members(members: Members, most_us: int, seed: int, loss: float) -> 
     people = members.participants
     tasks = {name: member.tasks for name, member in people.items()}
     costs = {name: member.costs for name, member in people.items()}
+    values = {name: member.value for name, member in people.items()}
     wakes = {name: rng.randrange(SECOND) for name in people}
     world = World(Network(rng, Link(loss=loss)))
-    one = Federation(world, members.contracts, tasks, costs, ContractOptions(), wakes)
+    one = Federation(world, members.contracts, tasks, costs, ContractOptions(), wakes, values)
     last_us = moved = 0
+    changes_us = max(max(c.begins_us, c.ends_us or 0) for c in members.contracts)
     quiet_us = QUIET_US + 2 * max(c.duration_us for c in members.contracts)
-    while world.now < min(most_us, last_us + quiet_us):
+    while world.now < min(most_us, max(last_us, changes_us) + quiet_us):
         world.run(world.now + SECOND // 2)
         now_moved = sum(m.holdings.tasks_moved for m in one.machines.values())
         if now_moved > moved:
@@ -58,7 +60,7 @@ def simulate_members(members: Members, most_us: int, seed: int, loss: float) -> 
         "tasks_moved": moved,
         "messages": world.delivered,
         "last_s": last_us / SECOND,
-        "stopped": world.now >= last_us + quiet_us,
+        "stopped": world.now >= max(last_us, changes_us) + quiet_us,
         "cost_before": sum(before.values()),
         "cost": sum(after.values()),
     }

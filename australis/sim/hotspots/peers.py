@@ -1,21 +1,27 @@
-"""The paper's setting: peers that offer operators, applications of five of them, and moves."""
+"""Peers that run applications together: composed through the ring, moved when a peer is too hot."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from random import Random
 from typing import Any
 
 from australis.kernel.durations import MILLISECOND, MINUTE, SECOND
-from australis.kernel.machine import Effect, Message
+from australis.kernel.errors import Stopped
+from australis.kernel.machine import Effect, Event, Message
 from australis.protocols.hotspots.balancer import BalancerMachine
+from australis.protocols.hotspots.criteria import Thresholds
 from australis.protocols.hotspots.events import (
     Arrived,
+    Composed,
     Hosted,
     HotSpotOptions,
     Measured,
+    NotComposed,
     OfferOneMore,
+    Wanted,
 )
 from australis.protocols.hotspots.loads import Used
 from australis.protocols.hotspots.messages import MigrationDecision
@@ -25,7 +31,9 @@ from australis.protocols.movement import messages as words
 from australis.protocols.movement.mover import MoverMachine
 from australis.protocols.ring.events import RingOptions, Started, TellFound, TellKept
 from australis.protocols.ring.keys import key_of
-from australis.sim.hotspots.work import HOP_US, Application, Component, Processor, Work
+from australis.protocols.ring.peer import RingMachine
+from australis.sim.hotspots.plan import Drawn, PeerPlan, Plan, draw
+from australis.sim.hotspots.work import HOP_US, Application, Component, Mark, Processor, Work
 from australis.sim.network import Link, Network
 from australis.sim.ring.rings import assemble
 from australis.sim.world import Host, World
@@ -42,11 +50,25 @@ MIGRATION = (
     words.Cancelled,
 )
 CALM_RING = RingOptions(stabilise_us=5 * SECOND, fingers_us=30 * SECOND)
-"""Nobody fails here, so peers need not look after each other every second."""
+"""Hardly anybody fails here, so peers need not look after each other every second."""
 SNAPSHOT_US = 50 * MILLISECOND
 INSTALL_US = 500 * MILLISECOND
-SETTLE_US = 5 * SECOND
-"""Operators are registered before the first application is composed."""
+SETTLE_US = 2 * MINUTE
+"""Operators are registered and loads told before the first application is composed."""
+APART_US = SECOND
+"""Applications are composed one after the other."""
+NOTICED_US = 15 * SECOND
+"""So long after a peer has failed its components are looked for elsewhere."""
+NEVER = Thresholds(overload=1e9)
+
+
+class Managed(Enum):
+    """Who sees to it that loads are balanced."""
+
+    NOBODY = "nobody"
+    PEERS = "the peers"
+    CENTRE = "a centre that knows everything"
+    """It sees all loads at any time, decides once a minute, and moves at once and for nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +76,14 @@ class Setting:
     """What an experiment fixes; the paper's values."""
 
     seed: int = 0
-    managed: bool = True
-    peers: int = 30
-    operators: int = 10
-    offered: int = 5
-    """Operators that each peer offers."""
-    length: int = 5
-    """Operators of an application."""
+    managed: Managed = Managed.PEERS
+    drawn: Drawn = field(default_factory=Drawn)
     minutes: int = 30
-    utilisation: float = 0.3
-    """Of all processors together."""
-    mean_cost_s: float = 0.7
-    """Of one tuple at one operator, on a processor of speed 1: two thousand tuples are then
-    delivered in about ten minutes."""
     changes_min: float = 10.0
-    """Sources change their rates after so long, on average, and others what they have to do."""
-    others: float = 2.0
-    """So many processes of others are ready to run at a peer, on average."""
+    """Sources change their rates after so long, on average, and others what they have to do; 0:
+    never."""
+    churn: float = 0.0
+    """This part of the peers fails in a minute, and as many new ones join."""
     options: HotSpotOptions = field(default_factory=HotSpotOptions)
     ring: RingOptions = field(default_factory=lambda: CALM_RING)
 
@@ -82,17 +95,31 @@ class Outcome:
     delays_s: list[float] = field(default_factory=list)
     delivered: int = 0
     transfers: int = 0
+    lost: int = 0
+    """Tuples that were at a peer that failed, or on their way there."""
     loads: list[tuple[int, float]] = field(default_factory=list)
     """How many tuples were delivered so far, and the load that a peer measured then."""
     migration_messages: int = 0
+    registrations: int = 0
+    """Operators with a load that were registered before anything ran,"""
     updates: int = 0
-    """Loads that were told, because they had left their level."""
+    """and loads that were told later, because they had left their level."""
     moved: int = 0
     called_off: int = 0
     one_more: int = 0
+    failed: int = 0
+    """Peers,"""
+    recomposed: int = 0
+    """components that were found elsewhere after that,"""
+    not_composed: int = 0
+    """attempts at it that came to nothing,"""
+    homeless: int = 0
+    """and components that nobody was found for in a minute and more."""
     messages: Counter[str] = field(default_factory=Counter)
     shared_moves: int = 0
     """Moves of components that serve more than one application."""
+    moves: list[tuple[float, str, str, str]] = field(default_factory=list)
+    """When (s), which component, from where to where."""
 
 
 class PeerHost(Host):
@@ -110,12 +137,14 @@ class PeerHost(Host):
             moves.Resubscribe: self._resubscribe,
             moves.TellMoved: self._moved,
             OfferOneMore: self._one_more,
+            Composed: self._composed,
+            NotComposed: self._not_composed,
             TellFound: self._nothing,
             TellKept: self._nothing,
         }
 
     def _nothing(self, effect: Effect) -> None:
-        """Disks do not matter here: nobody crashes."""
+        """Disks do not matter here: nobody comes back."""
 
     def _take_snapshot(self, effect: moves.TakeSnapshot) -> None:
         component = self._town.work.components[effect.component]
@@ -142,132 +171,285 @@ class PeerHost(Host):
     def _one_more(self, effect: OfferOneMore) -> None:
         self._town.outcome.one_more += 1
 
+    def _composed(self, effect: Composed) -> None:
+        self._town.composed(effect.application, effect.peers)
+
+    def _not_composed(self, effect: NotComposed) -> None:
+        self._town.not_composed(effect.application, effect.operator)
+
 
 class Town:
     """All peers and applications of one run."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, plan: Plan | None = None) -> None:
         self.setting = setting
         self.rng = rng = Random(setting.seed)
+        self.plan = plan or draw(setting.drawn, setting.options, Random(rng.random()))
         link = Link(latency_us=HOP_US, jitter_us=HOP_US // 3)
         self.world = World(Network(Random(rng.random()), link))
         self.world.tap = self._count
         self.outcome = Outcome()
-        self.operators = [f"Encryption.DES.{56 + 8 * i}" for i in range(setting.operators)]
-        costs = {o: setting.mean_cost_s * SECOND * rng.uniform(0.5, 1.5) for o in self.operators}
-        self.work = Work(self.world, Random(rng.random()), costs)
-        self.names = [f"peer{i}" for i in range(setting.peers)]
-        self.offers = self._offers()
+        costs_us = {o: cost * SECOND for o, cost in self.plan.operators.items()}
+        self.work = Work(self.world, Random(rng.random()), costs_us)
+        self.peers = dict(self.plan.peers)
+        """Those that are there."""
+        self._joined = 0
+        self._options = self.plan.options
+        if setting.managed is not Managed.PEERS:
+            self._options = replace(self._options, thresholds=NEVER)
+        self._composing: dict[str, tuple[str, ...]] = {}
+        """What applications and components that are being composed are made of."""
+        self._missed_us: dict[str, int] = {}
+        """When components were lost that were not found elsewhere yet."""
         self._start_peers()
-        self.world.run(SETTLE_US)
-        for number in range(setting.peers):
-            self._compose(f"app{number}")
-        self._scale_rates()
+        self._compose_all()
+        self.outcome = Outcome(registrations=sum(len(p.offers) for p in self.peers.values()))
         for application in self.work.applications:
             self._change_later(application)
-        for name in self.names:
-            self._others(name)
+        if setting.managed is Managed.CENTRE:
+            self._centre_later()
+        if setting.churn:
+            self.world.at(self.world.now + MINUTE, self._churn)
 
-    # --- beginning -----------------------------------------------------------------------------
-
-    def _offers(self) -> dict[str, list[str]]:
-        """The operators of each peer; every operator is offered by somebody."""
-        while True:
-            offers = {
-                name: self.rng.sample(self.operators, self.setting.offered) for name in self.names
-            }
-            if len({o for some in offers.values() for o in some}) == len(self.operators):
-                return offers
+    # --- peers ---------------------------------------------------------------------------------
 
     def _start_peers(self) -> None:
-        rings = assemble(self.names, self.setting.ring, self.rng, self.world.now)
-        for name in sorted(self.names, key=key_of):
-            host = PeerHost(self, name)
-            balancer = BalancerMachine(rings[name], self.setting.options)
-            machine = PeerMachine(balancer, MoverMachine(name))
-            self.work.processors[name] = Processor(self.work, name, self.rng.uniform(0.6, 1.4))
-            contacts = tuple(self.rng.sample(self.names, min(3, len(self.names))))
-            host.start(machine, Started(1, contacts))
-            self._say_hosted(name)
-            self.world.at(self.rng.randrange(MINUTE), self._measure, name)
+        names = list(self.peers)
+        rings = assemble(names, self.setting.ring, self.rng, self.world.now)
+        for name in sorted(names, key=key_of):
+            self._start(name, rings[name], tuple(self.rng.sample(names, min(3, len(names)))))
+
+    def _start(self, name: str, ring: RingMachine, contacts: tuple[str, ...]) -> None:
+        balancer = BalancerMachine(ring, self._options, Random(self.rng.random()))
+        peer = self.peers[name]
+        self.work.processors[name] = Processor(self.work, name, peer.speed)
+        PeerHost(self, name).start(
+            PeerMachine(balancer, MoverMachine(name)), Started(1, contacts)
+        )  # fmt: skip
+        self._say_hosted(name)
+        self._others(name)
+        wait_us = self.rng.randrange(MINUTE)
+        mark = self.work.processors[name].mark()
+        self.world.at(self.world.now + wait_us, self._measure, name, mark)
+
+    def _tell(self, name: str, event: Event) -> None:
+        """Something happens to a peer, if it is still there."""
+        if name in self.peers:
+            self.world.hosts[name].take(event)
 
     def _say_hosted(self, name: str) -> None:
-        running: dict[str, list[str]] = {operator: [] for operator in self.offers[name]}
+        if name not in self.peers:
+            return
+        running: dict[str, list[str]] = {operator: [] for operator in self.peers[name].offers}
         for component in self.work.at(name):
             running[component.operator].append(component.name)
-        self.world.hosts[name].take(Hosted({o: tuple(c) for o, c in running.items()}))
+        self._tell(name, Hosted({o: tuple(c) for o, c in running.items()}))
 
-    def _compose(self, name: str) -> None:
-        """Choose, for each operator in turn, the peer that offers it and runs fewest components."""
-        application = Application(name)
-        for operator in self.rng.sample(self.operators, self.setting.length):
-            offering = [peer for peer in self.names if operator in self.offers[peer]]
-            self.rng.shuffle(offering)
-            peer = min(offering, key=self._busyness)
-            component = self._component(operator, peer)
-            component.applications.append(application)
-            application.chain.append(component)
-        application.per_s = self.rng.random()
-        self.work.start(application)
+    def _others(self, name: str) -> None:
+        """What others do at a peer changes now and then; at some there are many of them."""
+        if name not in self.peers or not self.peers[name].others:
+            return
+        mean = self.peers[name].others
+        if not self.setting.changes_min:
+            self.work.processors[name].share(mean)
+            return
+        drawn = self.rng.expovariate(1 / mean)
+        self.work.processors[name].share(min(drawn, 6 * mean))
+        wait_us = round(self.rng.expovariate(1 / self.setting.changes_min) * MINUTE)
+        self.world.at(self.world.now + wait_us, self._others, name)
 
-    def _busyness(self, peer: str) -> int:
-        return sum(len(c.applications) for c in self.work.at(peer))
+    def _measure(self, name: str, last: Mark) -> None:
+        if name not in self.peers:
+            return
+        mark = self.work.processors[name].mark()
+        load = mark.load_since(last)
+        self.outcome.loads.append((len(self.work.delays_us), load))
+        self._tell(name, Measured(Used(queue=load)))
+        self.world.at(self.world.now + MINUTE, self._measure, name, mark)
+
+    # --- applications --------------------------------------------------------------------------
+
+    def _compose_all(self) -> None:
+        """Each at a peer of its own; then all sources begin."""
+        self.world.run(SETTLE_US)
+        for name, one in self.plan.applications.items():
+            self.work.applications.append(Application(name, per_s=self._rate(name)))
+            self._compose(name, one.operators)
+            self.world.run(self.world.now + APART_US)
+        self.world.run(self.world.now + 10 * SECOND)
+        for application in self.work.applications:
+            if not application.chain:
+                raise Stopped(f"application {application.name} was not composed in 10 s")
+            self.work.start(application)
+
+    def _compose(self, name: str, operators: tuple[str, ...]) -> None:
+        asker = self.rng.choice(list(self.peers))
+        self._composing[name] = operators
+        self._tell(asker, Wanted(name, operators))
+        if self.setting.churn:  # whoever was asked may fail
+            self.world.at(self.world.now + NOTICED_US, self._once_more, name)
+
+    def _once_more(self, name: str) -> None:
+        operators = self._composing.get(name)
+        if operators is not None:
+            self._compose(name, operators)
+
+    def composed(self, name: str, peers: tuple[str, ...]) -> None:
+        """Peers were found for what was wanted."""
+        operators = self._composing.pop(name, None)
+        if operators is None:
+            return  # two were asked, and this is the second answer
+        if any(peer not in self.peers for peer in peers):  # one has failed since it was told of
+            self._again(name, operators)
+            return
+        found = [self._component(o, p) for o, p in zip(operators, peers, strict=True)]
+        application = next((a for a in self.work.applications if a.name == name), None)
+        if application is not None:
+            application.chain = found
+            for component in found:
+                component.applications.append(application)
+        else:
+            self._replace(self.work.components[name], found[0])
+            self._say_hosted(found[0].host)
+
+    def not_composed(self, name: str, operator: str) -> None:
+        """Nobody was found; an application that is there already goes on asking."""
+        operators = self._composing.pop(name, None)
+        if not self.setting.churn:
+            raise Stopped(f"application {name}: nobody was found who offers {operator}")
+        if operators is not None:
+            self._again(name, operators)
+
+    def _again(self, name: str, operators: tuple[str, ...]) -> None:
+        self.outcome.not_composed += 1
+        self.world.at(self.world.now + NOTICED_US, self._compose, name, operators)
 
     def _component(self, operator: str, peer: str) -> Component:
         """The one that is there, or a new one."""
+        for found in self.work.at(peer):
+            if found.operator == operator:
+                return found
         name = f"{operator}@{peer}"
-        found = self.work.components.get(name)
-        if found is None:
-            found = self.work.components[name] = Component(name, operator, peer)
-            self.world.hosts[peer].take(moves.Created(name))
-            self._say_hosted(peer)
+        while name in self.work.components:
+            name += "'"
+        found = self.work.components[name] = Component(name, operator, peer)
+        self._tell(peer, moves.Created(name))
+        self._say_hosted(peer)
         return found
 
-    def _scale_rates(self) -> None:
-        """Sources are as fast as the processors can bear on average."""
-        demand = sum(
-            a.per_s * sum(self.work.costs_us[c.operator] for c in a.chain)
-            for a in self.work.applications
-        )
-        capacity = sum(p.speed for p in self.work.processors.values()) * SECOND
-        self._scale = self.setting.utilisation * capacity / demand
-        for application in self.work.applications:
-            application.per_s *= self._scale
+    def _rate(self, name: str) -> float:
+        """Anything from none to twice a source's mean; the mean itself if nothing ever changes."""
+        mean = self.plan.applications[name].per_s
+        return 2 * mean * self.rng.random() if self.setting.changes_min else mean
 
     def _change_later(self, application: Application) -> None:
+        if not self.setting.changes_min:
+            return
         wait_us = round(self.rng.expovariate(1 / self.setting.changes_min) * MINUTE)
         self.world.at(self.world.now + wait_us, self._change, application)
 
     def _change(self, application: Application) -> None:
-        application.per_s = self.rng.random() * self._scale
+        application.per_s = self._rate(application.name)
         self._change_later(application)
 
-    def _others(self, name: str) -> None:
-        """What others do at a peer changes now and then; at some there are many of them."""
-        if self.setting.others:
-            drawn = self.rng.expovariate(1 / self.setting.others)
-            self.work.processors[name].share(min(drawn, 6 * self.setting.others))
-            wait_us = round(self.rng.expovariate(1 / self.setting.changes_min) * MINUTE)
-            self.world.at(self.world.now + wait_us, self._others, name)
-
-    # --- going on --------------------------------------------------------------------------------
-
-    def _measure(self, name: str) -> None:
-        load = self.work.processors[name].average()
-        self.outcome.loads.append((len(self.work.delays_us), load))
-        if self.setting.managed:
-            self.world.hosts[name].take(Measured(Used(queue=load)))
-        self.world.at(self.world.now + MINUTE, self._measure, name)
+    # --- moving ------------------------------------------------------------------------------------
 
     def moved(self, name: str, source: str, target: str) -> None:
         """A component runs elsewhere from now on, for all its applications."""
-        component = self.work.components[name]
+        component = self.work.components.get(name)
+        if component is None:
+            return  # it was started anew elsewhere
         component.host = target
+        if target not in self.peers:  # it failed at the last moment
+            self._look_for(component)
+            return
         self.outcome.moved += 1
         self.outcome.shared_moves += len(component.applications) > 1
+        self.outcome.moves.append((self.world.now / SECOND, name, source, target))
         self._say_hosted(source)
         self._say_hosted(target)
-        self.world.hosts[target].take(Arrived(name, source))
+        self._tell(target, Arrived(name, source))
+
+    def _centre_later(self) -> None:
+        marks = {name: self.work.processors[name].mark() for name in self.peers}
+        self.world.at(self.world.now + self._options.balance_us, self._centre, marks)
+
+    def _centre(self, last: dict[str, Mark]) -> None:
+        """Relieve hot spots with all there is to know, as long as that is worth it."""
+        since = {n: (self.work.processors[n].mark(), m) for n, m in last.items() if n in self.peers}
+        load = {name: mark.load_since(before) for name, (mark, before) in since.items()}
+        parts = {
+            component.name: mark.part_since(before, component.name)
+            for name, (mark, before) in since.items()
+            for component in self.work.at(name)
+        }
+        thresholds = self.plan.options.thresholds
+        while True:
+            source = max(load, key=load.__getitem__)
+            if load[source] <= thresholds.overload:
+                break
+            highest, name, target = min(
+                (
+                    (max(load[source] - parts[c.name], load[t] + parts[c.name]), c.name, t)
+                    for c in self.work.at(source)
+                    for t in load
+                    if c.operator in self.peers[t].offers
+                ),
+                default=(load[source], "", ""),
+            )
+            if load[source] - highest <= thresholds.imbalance:
+                del load[source]  # nothing can be done for it
+                continue
+            load[source] -= parts[name]
+            load[target] += parts[name]
+            self.moved(name, source, target)
+        self._centre_later()
+
+    # --- churn -------------------------------------------------------------------------------------
+
+    def _churn(self) -> None:
+        """Some fail, and as many others join."""
+        for name in [n for n in self.peers if self.rng.random() < self.setting.churn]:
+            self._join(like=self._fail(name))
+        self.world.at(self.world.now + MINUTE, self._churn)
+
+    def _fail(self, name: str) -> PeerPlan:
+        self.outcome.failed += 1
+        self.world.hosts[name].crash()
+        was = self.peers.pop(name)
+        self.outcome.lost += self.work.processors.pop(name).waiting
+        for component in self.work.at(name):
+            self._look_for(component)
+        for other in self.peers:
+            self.world.at(self.world.now + NOTICED_US, self._tell, other, moves.NodeLost(name))
+        return was
+
+    def _look_for(self, component: Component) -> None:
+        """Whoever misses it notices after a while, and finds another peer."""
+        self._missed_us[component.name] = self.world.now
+        operators = (component.operator,)
+        self.world.at(self.world.now + NOTICED_US, self._compose, component.name, operators)
+
+    def _join(self, like: PeerPlan) -> None:
+        """Somebody new, who offers what the one that failed did: no operator dies out."""
+        self._joined += 1
+        name = f"new{self._joined}"
+        contacts = tuple(self.rng.sample(list(self.peers), min(3, len(self.peers))))
+        self.peers[name] = like
+        ring = RingMachine(name, Random(self.rng.random()), self.setting.ring)
+        self._start(name, ring, contacts)
+
+    def _replace(self, dead: Component, by: Component) -> None:
+        """All applications of a component that is gone use another one."""
+        self.outcome.recomposed += 1
+        for application in dead.applications:
+            application.chain = [by if c is dead else c for c in application.chain]
+            by.applications.append(application)
+        dead.applications = []
+        del self.work.components[dead.name]
+        del self._missed_us[dead.name]
+
+    # --- the whole ---------------------------------------------------------------------------------
 
     def _count(self, to: str, sender: str, message: Message) -> None:
         self.outcome.messages[type(message).__name__] += 1
@@ -276,12 +458,17 @@ class Town:
 
     def run(self) -> Outcome:
         """The whole time."""
+        told = self._updates()
         self.world.run(self.world.now + self.setting.minutes * MINUTE)
         outcome, work = self.outcome, self.work
         outcome.delays_s = [delay / SECOND for delay in work.delays_us]
         outcome.delivered = len(outcome.delays_s)
         outcome.transfers = work.transfers
-        for host in self.world.hosts.values():
-            machine: Any = host.machine
-            outcome.updates += machine.balancer.updates
+        outcome.lost += work.lost
+        outcome.homeless = sum(self.world.now - at > MINUTE for at in self._missed_us.values())
+        outcome.updates = self._updates() - told
         return outcome
+
+    def _updates(self) -> int:
+        machines: list[Any] = [host.machine for host in self.world.hosts.values()]
+        return sum(machine.balancer.updates for machine in machines if machine is not None)

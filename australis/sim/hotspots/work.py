@@ -45,6 +45,26 @@ class _Tuple:
     stage: int = 0
 
 
+@dataclass(frozen=True)
+class Mark:
+    """A moment, and for how long each had had something to do by then."""
+
+    at_us: int
+    others_us: float
+    ready_us: dict[str, int]
+
+    def load_since(self, before: Mark) -> float:
+        """How many had something to do at a time since then, on average."""
+        span = max(1, self.at_us - before.at_us)
+        others = (self.others_us - before.others_us) / span
+        return others + sum(self.part_since(before, component) for component in self.ready_us)
+
+    def part_since(self, before: Mark, component: str) -> float:
+        """What one component adds to that."""
+        span = max(1, self.at_us - before.at_us)
+        return (self.ready_us.get(component, 0) - before.ready_us.get(component, 0)) / span
+
+
 class Processor:
     """What works at one peer, and how much waits for it."""
 
@@ -57,22 +77,28 @@ class Processor:
         self._queues: dict[str, deque[_Tuple]] = {}
         self._turn: deque[str] = deque()
         self._busy = False
-        self._counted_us = 0
-        self._measured_us = 0
-        self._sum = 0.0
+        self._counted_us = work.world.now
+        self._others_us = 0.0
+        self._ready_us: dict[str, int] = {}
+        """For how long each component has had something to do."""
 
     def _count(self) -> None:
         now = self._work.world.now
-        self._sum += (len(self._turn) + self.others) * (now - self._counted_us)
+        passed = now - self._counted_us
+        self._others_us += self.others * passed
+        for component in self._turn:
+            self._ready_us[component] = self._ready_us.get(component, 0) + passed
         self._counted_us = now
 
-    def average(self) -> float:
-        """How many components had something to do since it was asked last, on average."""
+    def mark(self) -> Mark:
+        """How things stand now; between two of them lies a load."""
         self._count()
-        span = self._counted_us - self._measured_us
-        found = self._sum / span if span else len(self._turn) + self.others
-        self._sum, self._measured_us = 0.0, self._counted_us
-        return found
+        return Mark(self._counted_us, self._others_us, dict(self._ready_us))
+
+    @property
+    def waiting(self) -> int:
+        """Tuples that are here."""
+        return sum(map(len, self._queues.values()))
 
     def share(self, others: float) -> None:
         """Others have so much to do here from now on."""
@@ -103,6 +129,8 @@ class Processor:
         self._work.world.at(self._work.world.now + round(took), self._done)
 
     def _done(self) -> None:
+        if self._work.processors.get(self.name) is not self:
+            return  # the peer has failed
         component = self._turn[0]
         one = self._queues[component].popleft()
         self._count()
@@ -126,10 +154,11 @@ class Work:
         self.delays_us: list[int] = []
         """From its source to its receiver, of each tuple that was delivered."""
         self.transfers = 0
+        self.lost = 0
+        """Tuples that found nobody where they were sent."""
 
     def start(self, application: Application) -> None:
         """Let a source begin."""
-        self.applications.append(application)
         self._emit_later(application)
 
     def _emit_later(self, application: Application) -> None:
@@ -146,7 +175,11 @@ class Work:
 
     def _arrive(self, one: _Tuple) -> None:
         component = one.application.chain[one.stage]
-        self.processors[component.host].take(component, one)
+        processor = self.processors.get(component.host)
+        if processor is None:
+            self.lost += 1
+        else:
+            processor.take(component, one)
 
     def forward(self, one: _Tuple) -> None:
         """A component is done with a tuple."""

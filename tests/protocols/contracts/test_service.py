@@ -16,8 +16,9 @@ from australis.sim.world import World
 
 
 def two(loss: float = 0.0, max_delay_s: float | None = 1.0) -> Federation:
+    penalty = 7.0 if max_delay_s else 0.0
     contract = Contract(
-        buyer="a", seller="b", low=5.0, high=5.0, max_delay_s=max_delay_s, penalty=7.0
+        buyer="a", seller="b", low=5.0, high=5.0, max_delay_s=max_delay_s, penalty=penalty
     )
     costs = dict.fromkeys("ab", Costs(cpu=Levels()))
     world = World(Network(Random(3), Link(loss=loss, duplicate=loss)))

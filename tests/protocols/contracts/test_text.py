@@ -18,7 +18,26 @@ participants:
   a: {tasks: 3, task: {cpu: 0.1, memory: 5}, cost: {cpu: {queue: 4}, memory: {limit: 9, penalty: 2}}}
   b: {tasks: 1, cost: {cpu: {points: [[0, 0], [5, 1], [9, 6]]}}}
 contracts:
-  a with b: {price: [1, 2], duration: 30 s, unit: {cpu: 0.5}, kinds: [x], forwarding: refused}
+  a with b: {price: [1, 2], duration: 30 s, unit: {cpu: 0.5}, forwarding: refused}
+"""
+KINDS = """\
+federation: test
+participants:
+  a:
+    tasks:
+      filter: 2
+      join: {count: 1, load: {cpu: 3}, query: alerts, state: 20}
+    margin: 0.1
+    moving: 0.5
+  b: {tasks: 1}
+contracts:
+  a with b:
+    price: 3
+    kinds: [join]
+    begins: 1 min
+    ends: 2 min
+    max_delay: 3 s
+    penalty: 7
 """
 
 
@@ -31,13 +50,49 @@ def test_everything_a_file_can_say() -> None:
     assert [t.load for t in a.tasks] == [Load(cpu=0.1, memory=5.0)] * 3
     (contract,) = members.contracts
     assert (contract.low, contract.high, contract.duration_us) == (1.0, 2.0, 30 * SECOND)
-    assert contract.kinds == ("x",)
+    assert contract.kinds is None
     assert not contract.may_forward
     assert contract.unit == Load(cpu=0.5)
 
 
 def test_the_example_is_good() -> None:
     assert len(load(EXAMPLE.read_text(), str(EXAMPLE)).contracts) == 6
+
+
+def test_tasks_of_several_kinds() -> None:
+    members = load(KINDS, "f.yaml")
+    a = members.participants["a"]
+    assert [t.name for t in a.tasks] == ["a/filter/0", "a/filter/1", "a/join/0"]
+    assert [t.load.cpu for t in a.tasks] == [1.0, 1.0, 3.0]
+    assert (a.tasks[2].kind, a.tasks[2].query, a.tasks[2].state_mb) == ("join", "alerts", 20.0)
+    assert (a.value.margin, a.value.moving_per_mb) == (0.1, 0.5)
+    (contract,) = members.contracts
+    assert [contract.valid(at * SECOND) for at in (59, 60, 119, 120)] == [False, True, True, False]
+    assert [contract.allows(t) for t in a.tasks] == [False, False, True]
+    assert (contract.max_delay_s, contract.penalty) == (3.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[join]", "[joint]", "f.yaml:11: 'a with b' allows tasks of a kind that nobody has: 'joint'"
+         " (kinds: filter, join)"),
+        ("filter: 2", "filter: two", "f.yaml:4: 'a' has a setting 'tasks' that should say of"
+         " 'filter' how many"),
+        ("count: 1", "many: 1", "f.yaml:4: 'a' has a setting 'tasks' that should say of 'join'"),
+        ("count: 1", "count: 99999999", "f.yaml:4: 'a' has a setting 'tasks' that should be a num"),
+        ("filter: 2", "filter: 100000", "f.yaml:4: 'a' has 100,001 tasks, more than 100,000"),
+        ("query: alerts", "query: 7", "f.yaml:4: 'a' has a setting 'tasks' that should name a qu"),
+        ("margin: 0.1", "margin: 1.5", "f.yaml:7: 'a' has a setting 'margin' that should be a part"),
+        ("ends: 2 min", "ends: 1 min", "f.yaml:11: 'a with b' ends before it begins"),
+        ("max_delay: 3 s", "duration: 1 s", "f.yaml:11: 'a with b' has a penalty but does not say"),
+    ],
+)  # fmt: skip
+def test_a_mistake_about_kinds_is_told_with_its_line(old: str, new: str, said: str) -> None:
+    assert old in KINDS
+    with pytest.raises(UserError) as error:
+        load(KINDS.replace(old, new, 1), "f.yaml")
+    assert str(error.value).startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,15 @@ from australis.protocols.hotspots.balancer import BALANCE, BalancerMachine
 from australis.protocols.hotspots.criteria import HotSpot, Thresholds, find
 from australis.protocols.hotspots.events import (
     Arrived,
+    Composed,
     Hosted,
     HotSpotOptions,
     Measured,
     Move,
     MoveEnded,
+    NotComposed,
     OfferOneMore,
+    Wanted,
 )
 from australis.protocols.hotspots.levels import Levels, even_levels
 from australis.protocols.hotspots.loads import Averages, LoadMeter, Used
@@ -47,7 +50,7 @@ HIGH = Averages(4.0, 4.0, 4.0)
         (lambda: Thresholds(overload=0.1, imbalance=0.2), "less than the imbalance"),
         (lambda: Thresholds(minutes=2), "one of 1, 5, 15"),
         (lambda: HotSpotOptions(levels=((0.0, 1.0),)), "no end"),
-        (lambda: Ontology(["Filter"]).check("Fliter"), "not an operator of the ontology"),
+        (lambda: Ontology(["Filter"]).check("Fliter"), "is no operator of the ontology"),
         (lambda: Ontology(["Encryption..AES"]), "words with dots"),
     ],
 )
@@ -139,3 +142,36 @@ def test_if_all_are_hot_placement_is_asked_for_one_more() -> None:
 def test_a_peer_that_runs_nothing_of_it_is_left_alone() -> None:
     effects = watching({"a": HIGH, "b": LOW}, running=0).handle(TimerFired(BALANCE), MINUTE)
     assert not [e for e in effects if isinstance(e, Send)]
+
+
+# --- composing applications ------------------------------------------------------------------------
+
+
+def test_an_application_goes_to_the_least_loaded() -> None:
+    machine = watching({"a": HIGH, "b": LOW, "c": HIGH})
+    assert machine.handle(Wanted("app", ("Filter",)), 1) == [Composed("app", ("b",))]
+
+
+def test_components_that_it_places_itself_count() -> None:
+    """b is one and a half below c: it takes two of three, then c is as good."""
+    machine = watching({"b": LOW, "c": Averages(2.0, 2.0, 2.0)})
+    (composed,) = machine.handle(Wanted("app", ("Filter",) * 3), 1)
+    assert isinstance(composed, Composed)
+    assert sorted(composed.peers) == ["b", "b", "c"]
+
+
+def test_equally_loaded_ones_share() -> None:
+    """Whoever is about as little loaded as the least is as good: not all go to one."""
+    machine = watching({"a": Averages(0.6, 0.6, 0.6), "b": LOW, "c": HIGH})
+    chosen = set()
+    for n in range(20):
+        (composed,) = machine.handle(Wanted(f"app{n}", ("Filter",)), 1)
+        assert isinstance(composed, Composed)
+        chosen |= set(composed.peers)
+    assert chosen == {"a", "b"}
+
+
+def test_what_nobody_offers_cannot_be_composed() -> None:
+    machine = watching({"a": LOW})
+    effects = machine.handle(Wanted("app", ("Filter", "Join")), 1)
+    assert effects == [NotComposed("app", "Join", unreachable=False)]

@@ -10,6 +10,7 @@ from australis.protocols.movement.events import (
     Gone,
     InstallFailed,
     MoveDecided,
+    NodeLost,
     Owned,
     ReadersChanged,
     Redirected,
@@ -17,7 +18,6 @@ from australis.protocols.movement.events import (
     Resubscribe,
     SnapshotTaken,
     Started,
-    TargetLost,
     TellMoved,
     Write,
 )
@@ -97,12 +97,23 @@ def test_a_target_that_is_lost_gives_the_component_back() -> None:
     source, target = handing()
     (handover,) = said(source.restart("c"), Handover)
     target.hear("s", handover)  # it has taken it over, and nobody hears of it
-    effects = source.do(TargetLost("t"))
+    effects = source.do(NodeLost("t"))
     (cancel,) = said(effects, Cancel)
     assert source.machine.runs("c")
     assert said(target.hear("s", cancel), Cancelled), "it is back after all"
     assert target.machine.owned == {}
     assert target.machine.elsewhere("c") == ("s", 2)
+
+
+def test_what_came_from_a_node_that_is_lost_stops() -> None:
+    source, target = Node("s", "c"), Node("t")
+    move = next(e.entry.move for e in source.do(MoveDecided("c", "t")) if isinstance(e, Write))  # type: ignore[union-attr]
+    (request,) = said(source.do(SnapshotTaken(move, b"", 0)), Request)
+    target.hear("s", request)
+    assert target.machine.guests == ("c",)
+    effects = target.do(NodeLost("s"))
+    assert DropReplica("c") in effects
+    assert target.machine.guests == ()
 
 
 def test_a_source_that_crashes_before_it_has_handed_over_calls_it_off() -> None:

@@ -1,0 +1,104 @@
+"""Who offers what and which applications there are: drawn at random as in the paper, or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from australis.kernel.errors import UserError
+from australis.protocols.hotspots.events import HotSpotOptions
+from australis.protocols.hotspots.ontology import Ontology
+
+
+@dataclass(frozen=True)
+class PeerPlan:
+    """One peer."""
+
+    offers: tuple[str, ...]
+    speed: float = 1.0
+    others: float = 0.0
+    """So many processes of others are ready to run there, on average."""
+
+
+@dataclass(frozen=True)
+class ApplicationPlan:
+    """One application: its operators in order, and how many tuples a second its source sends."""
+
+    operators: tuple[str, ...]
+    per_s: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is given before a run."""
+
+    operators: Mapping[str, float]
+    """What one tuple costs at each, in seconds of a processor of speed 1."""
+    peers: Mapping[str, PeerPlan]
+    applications: Mapping[str, ApplicationPlan]
+    options: HotSpotOptions = field(default_factory=HotSpotOptions)
+
+    def __post_init__(self) -> None:
+        known = Ontology(self.operators)
+        if not self.peers:
+            raise UserError("are missing: nobody could run anything", name="peers")
+        offered = set()
+        for name, peer in self.peers.items():
+            for operator in peer.offers:
+                known.check(operator, name)
+                offered.add(operator)
+        for name, application in self.applications.items():
+            for operator in application.operators:
+                known.check(operator, name)
+                if operator not in offered:
+                    raise UserError(f"needs '{operator}', which no peer offers", name=name)
+
+    @property
+    def utilisation(self) -> float:
+        """The part of all processors that the applications need."""
+        demand = sum(
+            a.per_s * sum(self.operators[o] for o in a.operators)
+            for a in self.applications.values()
+        )
+        return demand / sum(peer.speed for peer in self.peers.values())
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a random plan is drawn from; the paper's values."""
+
+    peers: int = 30
+    operators: int = 10
+    offered: int = 5
+    """Operators that each peer offers."""
+    length: int = 5
+    """Operators of an application; there are as many applications as peers."""
+    utilisation: float = 0.3
+    """Of all processors together."""
+    mean_cost_s: float = 0.7
+    """Of one tuple at one operator, on a processor of speed 1: two thousand tuples are then
+    delivered in about ten minutes."""
+    others: float = 2.0
+    """So many processes of others are ready to run at a peer, on average."""
+
+
+def draw(what: Drawn, options: HotSpotOptions, rng: Random) -> Plan:
+    """A random plan in which every operator is offered by somebody."""
+    operators = [f"Encryption.DES.{56 + 8 * i}" for i in range(what.operators)]
+    costs = {o: what.mean_cost_s * rng.uniform(0.5, 1.5) for o in operators}
+    peers: dict[str, PeerPlan] = {}
+    while len({o for peer in peers.values() for o in peer.offers}) < len(operators):
+        for i in range(what.peers):
+            offers = tuple(rng.sample(operators, what.offered))
+            peers[f"peer{i}"] = PeerPlan(offers, rng.uniform(0.6, 1.4), what.others)
+    applications = {
+        f"app{i}": ApplicationPlan(tuple(rng.sample(operators, what.length)), 1.0)
+        for i in range(what.peers)
+    }
+    scale = what.utilisation / Plan(costs, peers, applications).utilisation
+    applications = {
+        name: ApplicationPlan(one.operators, one.per_s * scale)
+        for name, one in applications.items()
+    }
+    return Plan(costs, peers, applications, options)

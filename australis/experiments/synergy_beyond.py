@@ -8,6 +8,7 @@ from random import Random
 from statistics import fmean
 
 from australis.experiments.claims import Claim, Progress, Result, Table, Value, own_claim
+from australis.experiments.synergy_delay import CLEARLY
 from australis.experiments.synergy_runs import QUICK, outcome
 from australis.kernel.durations import MINUTE, SECOND
 from australis.protocols.ring.events import LookedUp, Registered
@@ -151,19 +152,18 @@ def _ring_table(rings: dict[int, RingRun]) -> Table:
 def _centre_claims(ways: dict[Managed, list[float]]) -> list[Claim]:
     peers, centre = fmean(ways[Managed.PEERS]), fmean(ways[Managed.CENTRE])
     nobody = fmean(ways[Managed.NOBODY])
-    saved = (nobody - peers) / (nobody - centre)
     return [
         own_claim(
-            "Delay with peers that balance themselves, times that with a centre that knows"
-            " everything and moves for nothing",
-            peers / centre,
-            peers <= 1.5 * centre,
-            "≤ 1.5",
+            "Delay with a centre that knows everything and moves for nothing, part of that with"
+            " peers that balance themselves",
+            centre / peers,
+            centre <= peers,
+            "≤ 1",
         ),
         own_claim(
             "Of what such a centre saves in delay the peers save (part)",
-            saved,
-            saved >= 0.5,
+            (nobody - peers) / (nobody - centre),
+            nobody - peers >= 0.5 * (nobody - centre),
             "≥ 0.5",
         ),
     ]
@@ -183,8 +183,8 @@ def _large_claim(ratios: list[float], size: int) -> Claim:
     return own_claim(
         f"{size} peers: delay with load management, part of that without",
         fmean(ratios),
-        fmean(ratios) <= 0.8,
-        "≤ 0.8",
+        fmean(ratios) <= CLEARLY,
+        f"≤ {CLEARLY:g}",
     )
 
 

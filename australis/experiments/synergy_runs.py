@@ -48,9 +48,10 @@ def per_paper(found: Outcome, messages: int) -> float:
 DEVIATIONS = (
     "The paper's sources send up to 80 kbit/s of 10-byte tuples, a thousand a second each, while"
     " its load averages are over a minute and it counts 2,000 tuples: at those rates they would be"
-    " delivered before the first load was measured. Here a tuple costs a processor most of a second,"
-    " so that 2,000 of them take about ten minutes, and a run is 30 minutes long: loads can be told"
-    " and components moved. Messages are counted for 2,000 tuples.",
+    " delivered before the first load was measured. Here a tuple costs a processor a quarter of a"
+    " second, so that 2,000 of them take about ten minutes, and a run is 30 minutes long: loads can be"
+    " told and components moved. Messages are counted for 2,000 tuples; what part of the tuples'"
+    " transfers they are depends on that choice, messages per peer and minute do not.",
     "Applications are composed one after the other before the run, each operator at one of the least"
     " loaded peers that offer it, as the ring tells; what that takes is not counted.",
     "PlanetLab's hosts are shared: so are ours, with two processes of others on average.",

@@ -26,8 +26,14 @@ from australis.protocols.ring.events import Fetched, Started
 from australis.protocols.ring.peer import RingMachine
 
 BALANCE = "balance"
+LEAST_RELIEF = 0.2
+"""A component that adds less to the load of its peer is not worth moving."""
 _TO_BYTES = msgspec.msgpack.Encoder()
 _FROM_BYTES = msgspec.msgpack.Decoder(Offer)
+
+
+def _count(operators: dict[str, tuple[str, ...]]) -> int:
+    return sum(map(len, operators.values()))
 
 
 class BalancerMachine:
@@ -44,28 +50,36 @@ class BalancerMachine:
         self._levels = Levels(self._options.levels)
         self._meter = LoadMeter()
         self._averages = Averages(0.0, 0.0, 0.0)
+        self._unmeasured = 0
+        """So many components came, less those that went, since the load was measured."""
+        self._parts: dict[str, float] = {}
         self._operators: dict[str, tuple[str, ...]] = {}
         self._came_from: dict[str, str] = {}
         self._leaving: str | None = None
         self._rests_until = 0
         self._full_until = 0
+        self._told_us: dict[str, int] = {}
+        """When peers last had a part in a move that this one decided on."""
         near = self._options.thresholds.imbalance
-        self._composer = Composer(self._fetch, rng or Random(self.name), near)
+        self._rng = rng or Random(self.name)
+        self._composer = Composer(self._fetch, self._rng, near)
 
     def _fetch(self, tag: str, under: str, now: int) -> list[Effect]:
         return self.ring.handle(Fetched(tag, under), now)
 
     @property
     def averages(self) -> Averages:
-        """Its load, as last measured."""
-        return self._averages
+        """Its load as last measured, and one more for every component that came since: whoever
+        looks for a peer with little to do must not find the same one again and again."""
+        last = self._averages
+        return Averages(max(0.0, last.one + self._unmeasured), last.five, last.fifteen)
 
     def welcomes(self, now: int) -> bool:
         """Whether another component may come: not before the last one shows in the load, or all
         who have too much to do would send theirs to the one peer that has least."""
         if now < self._full_until:
             return False
-        return self._averages.one <= self._options.thresholds.overload
+        return self.averages.one <= self._options.thresholds.overload
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Take in what happened; what is to be done about it, in order."""
@@ -80,7 +94,8 @@ class BalancerMachine:
             case TimerFired("balance"):
                 again = SetTimer(BALANCE, now + self._options.balance_us)
                 return [again, *self._balance(now)]
-            case Measured(used):
+            case Measured(used, parts):
+                self._parts = parts
                 return self._measured(used.load, now)
             case Hosted(operators):
                 return self._hosted(operators, now)
@@ -91,7 +106,9 @@ class BalancerMachine:
             case MoveEnded(component):
                 return self._ended(component, now)
             case Started():
-                first = SetTimer(BALANCE, now + self._options.balance_us)
+                # Not all at one moment: they would decide on the same loads.
+                wait_us = self._rng.randrange(self._options.balance_us)
+                first = SetTimer(BALANCE, now + 1 + wait_us)
                 return [first, *self.ring.handle(event, now)]
         return self.ring.handle(event, now)
 
@@ -100,7 +117,11 @@ class BalancerMachine:
     def _measured(self, load: float, now: int) -> list[Effect]:
         """Tell everybody who should know, if the load has left its level."""
         self._averages = self._meter.sample(load, now)
-        if not self._levels.changed(self._averages.one):
+        self._unmeasured = 0
+        return self._tell(now)
+
+    def _tell(self, now: int) -> list[Effect]:
+        if not self._levels.changed(self.averages.one):
             for operator in self._operators:
                 self.ring.refresh(operator, self._offer(operator))
             return []
@@ -114,20 +135,27 @@ class BalancerMachine:
         effects: list[Effect] = []
         gone = set(self._operators) - set(operators)
         new = set(operators) - set(self._operators)
+        self._unmeasured += _count(operators) - _count(self._operators)
         self._operators = dict(operators)
         for operator in sorted(gone):
             effects += self.ring.register(operator, b"", now)
         for operator in sorted(operators):
             if operator in new:
                 effects += self.ring.register(operator, self._offer(operator), now)
-            else:
-                self.ring.refresh(operator, self._offer(operator))
+        effects += self._tell(now)
         here = {component for running in operators.values() for component in running}
         self._came_from = {c: s for c, s in self._came_from.items() if c in here}
         return effects
 
     def _offer(self, operator: str) -> bytes:
-        return _TO_BYTES.encode(Offer(self._averages, len(self._operators[operator])))
+        return _TO_BYTES.encode(Offer(self.averages, len(self._worth_moving(operator))))
+
+    def _worth_moving(self, operator: str) -> list[str]:
+        """Components whose going would relieve this peer, those that add most to its load first; one
+        of which nothing is known yet may."""
+        parts = {c: self._parts.get(c, 1.0) for c in self._operators.get(operator, ())}
+        worth = (c for c in parts if parts[c] >= LEAST_RELIEF)
+        return sorted(worth, key=parts.__getitem__, reverse=True)
 
     # --- what it is responsible for ------------------------------------------------------------
 
@@ -139,17 +167,22 @@ class BalancerMachine:
                 entry.owner: _FROM_BYTES.decode(entry.value)
                 for entry in self.ring.store.under(operator, now)
             }
-            loads = {peer: offer.averages for peer, offer in offers.items()}
-            found = find(loads, self._options.thresholds)
+            # A move takes its time, and so does the load to show it.
+            patience = self._options.balance_us + self._options.rest_us
+            told = {peer for peer, at in self._told_us.items() if now < at + patience}
+            loads = {peer: o.averages for peer, o in offers.items() if peer not in told}
+            running = {peer for peer, offer in offers.items() if offer.running}
+            found = find(loads, self._options.thresholds, running)
             if found is not None:
-                effects += self._act(operator, found, offers)
+                effects += self._act(operator, found, offers, now)
         return effects
 
-    def _act(self, operator: str, found: HotSpot, offers: dict[str, Offer]) -> list[Effect]:
+    def _act(
+        self, operator: str, found: HotSpot, offers: dict[str, Offer], now: int
+    ) -> list[Effect]:
         if found.target is None:
             return [OfferOneMore(operator)]
-        if not offers[found.source].running:
-            return []  # what loads it is something else
+        self._told_us[found.source] = self._told_us[found.target] = now
         target = offers[found.target].averages
         return [Send(found.source, MigrationDecision(operator, found.target, target))]
 
@@ -160,7 +193,7 @@ class BalancerMachine:
         would be one too many."""
         if self._leaving is not None or now < self._rests_until or decision.target == self.name:
             return []
-        for component in self._operators.get(decision.operator, ()):
+        for component in self._worth_moving(decision.operator):
             if self._may_go(component, decision):
                 self._leaving = component
                 return [Move(component, decision.target)]
@@ -170,7 +203,7 @@ class BalancerMachine:
         if self._came_from.get(component) != decision.target:
             return True
         minutes = self._options.thresholds.minutes
-        return inverted(self._averages, decision.averages, minutes)
+        return inverted(self.averages, decision.averages, minutes)
 
     def _ended(self, component: str, now: int) -> list[Effect]:
         if component == self._leaving:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from australis.kernel.errors import UserError
@@ -37,14 +37,19 @@ class Thresholds:
 @dataclass(frozen=True)
 class HotSpot:
     """An overloaded peer, and the one that offers the same and has least to do; None: all that
-    offer it are equally loaded, and only one more of them would help."""
+    offer it are equally loaded, or overloaded too, and only one more of them would help."""
 
     source: str
     target: str | None
 
 
-def find(loads: Mapping[str, Averages], thresholds: Thresholds) -> HotSpot | None:
+def find(
+    loads: Mapping[str, Averages], thresholds: Thresholds, running: Collection[str] | None = None
+) -> HotSpot | None:
     """The hot spot among the peers that offer an operator, if there is one.
+
+    It is one of those that are `running` a component of it, if that is said: the others have
+    nothing to let go.
 
     >>> loads = {"a": Averages(3.0, 2.5, 1.0), "b": Averages(0.5, 0.4, 0.4)}
     >>> find(loads, Thresholds())
@@ -52,17 +57,19 @@ def find(loads: Mapping[str, Averages], thresholds: Thresholds) -> HotSpot | Non
     >>> find(loads, Thresholds(minutes=15)), find({"a": loads["a"]}, Thresholds())
     (None, HotSpot(source='a', target=None))
     """
-    if not loads:
-        return None
     order = sorted(loads, key=lambda peer: (loads[peer].one, peer))
-    least, most = order[0], order[-1]
+    sources = [peer for peer in order if running is None or peer in running]
+    if not sources:
+        return None
+    least, most = order[0], sources[-1]
     hottest = loads[most]
     if (
         hottest.one <= thresholds.overload
         or hottest.over(thresholds.minutes) <= thresholds.overload
     ):
         return None
-    if hottest.one - loads[least].one <= thresholds.imbalance:
+    coolest = loads[least].one
+    if hottest.one - coolest <= thresholds.imbalance or coolest > thresholds.overload:
         return HotSpot(most, None)
     return HotSpot(most, least)
 

@@ -33,6 +33,8 @@ class Measured(Event, frozen=True, gc=False):
     """What this peer uses at the moment; about once a minute."""
 
     used: Used
+    parts: dict[str, float] = {}  # noqa: RUF012 (msgspec copies it)
+    """What each component adds to the load, as far as that is known."""
 
 
 class Hosted(Event, frozen=True, gc=False):

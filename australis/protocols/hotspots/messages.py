@@ -9,7 +9,8 @@ from australis.protocols.hotspots.loads import Averages
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a peer registers under an operator: its load, and how many of its kind it runs."""
+    """What a peer registers under an operator: its load, and how many components of it it runs that
+    are worth moving."""
 
     averages: Averages
     running: int

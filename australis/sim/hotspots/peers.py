@@ -51,11 +51,13 @@ MIGRATION = (
 )
 CALM_RING = RingOptions(stabilise_us=5 * SECOND, fingers_us=30 * SECOND)
 """Hardly anybody fails here, so peers need not look after each other every second."""
+MOVES = moves.MovementOptions(resend_us=3 * SECOND)
+"""Nothing is lost on the way here, and a move takes about a second."""
 SNAPSHOT_US = 50 * MILLISECOND
 INSTALL_US = 500 * MILLISECOND
 SETTLE_US = 2 * MINUTE
 """Operators are registered and loads told before the first application is composed."""
-APART_US = SECOND
+APART_US = 2 * SECOND
 """Applications are composed one after the other."""
 NOTICED_US = 15 * SECOND
 """So long after a peer has failed its components are looked for elsewhere."""
@@ -224,7 +226,7 @@ class Town:
         peer = self.peers[name]
         self.work.processors[name] = Processor(self.work, name, peer.speed)
         PeerHost(self, name).start(
-            PeerMachine(balancer, MoverMachine(name)), Started(1, contacts)
+            PeerMachine(balancer, MoverMachine(name, MOVES)), Started(1, contacts)
         )  # fmt: skip
         self._say_hosted(name)
         self._others(name)
@@ -264,13 +266,15 @@ class Town:
         mark = self.work.processors[name].mark()
         load = mark.load_since(last)
         self.outcome.loads.append((len(self.work.delays_us), load))
-        self._tell(name, Measured(Used(queue=load)))
+        parts = {c.name: mark.part_since(last, c.name) for c in self.work.at(name)}
+        self._tell(name, Measured(Used(queue=load), parts))
         self.world.at(self.world.now + MINUTE, self._measure, name, mark)
 
     # --- applications --------------------------------------------------------------------------
 
     def _compose_all(self) -> None:
-        """Each at a peer of its own; then all sources begin."""
+        """One after the other; a source begins as soon as its application is there. What comes out
+        of them before all are is not counted."""
         self.world.run(SETTLE_US)
         for name, one in self.plan.applications.items():
             self.work.applications.append(Application(name, per_s=self._rate(name)))
@@ -280,7 +284,7 @@ class Town:
         for application in self.work.applications:
             if not application.chain:
                 raise Stopped(f"application {application.name} was not composed in 10 s")
-            self.work.start(application)
+        self.work.begin_counting()
 
     def _compose(self, name: str, operators: tuple[str, ...]) -> None:
         asker = self.rng.choice(list(self.peers))
@@ -308,6 +312,7 @@ class Town:
             application.chain = found
             for component in found:
                 component.applications.append(application)
+            self.work.start(application)
         else:
             self._replace(self.work.components[name], found[0])
             self._say_hosted(found[0].host)
@@ -385,8 +390,8 @@ class Town:
         }
         thresholds = self.plan.options.thresholds
         while True:
-            source = max(load, key=load.__getitem__)
-            if load[source] <= thresholds.overload:
+            source = max(load, key=load.__getitem__, default=None)
+            if source is None or load[source] <= thresholds.overload:
                 break
             highest, name, target = min(
                 (
@@ -452,6 +457,8 @@ class Town:
     # --- the whole ---------------------------------------------------------------------------------
 
     def _count(self, to: str, sender: str, message: Message) -> None:
+        if to == sender:
+            return  # it never leaves the peer
         self.outcome.messages[type(message).__name__] += 1
         if isinstance(message, MIGRATION):
             self.outcome.migration_messages += 1

@@ -74,9 +74,9 @@ class Drawn:
     """Operators that each peer offers."""
     length: int = 5
     """Operators of an application; there are as many applications as peers."""
-    utilisation: float = 0.3
+    utilisation: float = 0.15
     """Of all processors together."""
-    mean_cost_s: float = 0.7
+    mean_cost_s: float = 0.25
     """Of one tuple at one operator, on a processor of speed 1: two thousand tuples are then
     delivered in about ten minutes."""
     others: float = 2.0

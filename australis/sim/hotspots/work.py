@@ -154,12 +154,19 @@ class Work:
         self.delays_us: list[int] = []
         """From its source to its receiver, of each tuple that was delivered."""
         self.transfers = 0
+        self._from_us = 0
         self.lost = 0
         """Tuples that found nobody where they were sent."""
 
     def start(self, application: Application) -> None:
         """Let a source begin."""
         self._emit_later(application)
+
+    def begin_counting(self) -> None:
+        """Forget what came out so far."""
+        self.delays_us.clear()
+        self.transfers = self.lost = 0
+        self._from_us = self.world.now
 
     def _emit_later(self, application: Application) -> None:
         wait_us = round(self.rng.expovariate(max(application.per_s, 1e-9)) * SECOND)
@@ -187,7 +194,8 @@ class Work:
         if one.stage < len(one.application.chain):
             self._send(one)
         else:
-            self.delays_us.append(self.world.now - one.born_us)
+            if one.born_us >= self._from_us:
+                self.delays_us.append(self.world.now - one.born_us)
 
     def at(self, peer: str) -> list[Component]:
         """What runs at a peer."""

@@ -6,6 +6,7 @@ import pytest
 
 from australis.experiments import (
     synergy_balance,
+    synergy_beyond,
     synergy_delay,
     synergy_load_updates,
     synergy_migration_overhead,
@@ -17,6 +18,7 @@ EXPERIMENTS: list[Experiment] = [
     module.EXPERIMENT
     for module in (
         synergy_balance,
+        synergy_beyond,
         synergy_delay,
         synergy_load_updates,
         synergy_migration_overhead,

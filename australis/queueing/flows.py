@@ -1,0 +1,138 @@
+"""Flows through a server, alone and together (ants expressions 3 to 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from australis.kernel.errors import UserError
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one query sends through a server."""
+
+    rate: float
+    """Tuples a second,"""
+    service_s: float
+    """each of which occupies the server for so long, on average."""
+    arrivals_scv: float = 1.0
+    """The squared coefficient of variation of the times between tuples: 1 for Poisson arrivals,"""
+    service_scv: float = 1.0
+    """and that of the times they take: 1 if those are exponential."""
+
+    def __post_init__(self) -> None:
+        for what in ("rate", "service_s", "arrivals_scv", "service_scv"):
+            value = getattr(self, what)
+            if not 0 <= value < inf:
+                raise UserError(f"should not be negative, not {value:g}", name=what)
+
+
+def service_time(tasks: Sequence[tuple[float, float]]) -> float:
+    """How long a tuple occupies a server that runs these tasks one after the other (3): each is given
+    as the time it takes for one tuple, and the number of tuples it makes of one.
+
+    >>> service_time([(0.010, 1.0), (0.020, 3.0), (0.001, 1.0)])
+    0.033
+    """
+    total, tuples = 0.0, 1.0
+    for takes_s, makes in tasks:
+        total += takes_s * tuples
+        tuples *= makes
+    return total
+
+
+@dataclass(frozen=True)
+class Demand:
+    """All that flows through a server, as sums over its flows."""
+
+    rate: float = 0.0
+    load: float = 0.0
+    """rho: the part of the time in which the server is busy; above 1 it cannot keep up."""
+    _second: float = 0.0
+    """Rates times mean squares of service times."""
+    _squares: float = 0.0
+    """Squares of rates."""
+    _arrivals: float = 0.0
+    """Rates times the variability of arrivals."""
+
+    @classmethod
+    def of(cls, flow: Flow) -> Demand:
+        """What one flow demands."""
+        square = flow.service_s**2 * (flow.service_scv + 1)
+        return cls(
+            flow.rate,
+            flow.rate * flow.service_s,
+            flow.rate * square,
+            flow.rate**2,
+            flow.rate * flow.arrivals_scv,
+        )
+
+    @classmethod
+    def total(cls, flows: Iterable[Flow]) -> Demand:
+        """What many flows demand together."""
+        return sum((cls.of(flow) for flow in flows), cls())
+
+    def __add__(self, other: Demand) -> Demand:
+        return Demand(
+            self.rate + other.rate,
+            self.load + other.load,
+            self._second + other._second,
+            self._squares + other._squares,
+            self._arrivals + other._arrivals,
+        )
+
+    def __sub__(self, other: Demand) -> Demand:
+        return Demand(
+            max(0.0, self.rate - other.rate),
+            max(0.0, self.load - other.load),
+            max(0.0, self._second - other._second),
+            max(0.0, self._squares - other._squares),
+            max(0.0, self._arrivals - other._arrivals),
+        )
+
+    @property
+    def service_scv(self) -> float:
+        """The variability of service times (5).
+
+        >>> one, other = Flow(1.0, 0.1), Flow(1.0, 0.3)
+        >>> round(Demand.of(one).service_scv, 9), round(Demand.total([one, other]).service_scv, 9)
+        (1.0, 1.5)
+        """
+        if self.load == 0:
+            return 0.0
+        mean = self.load / self.rate
+        return max(0.0, self._second / self.rate / mean**2 - 1)
+
+    @property
+    def arrivals_scv(self) -> float:
+        """The variability of arrivals (6 to 8): many flows together look like Poisson arrivals.
+
+        >>> steady = [Flow(1.0, 0.01, arrivals_scv=0.0)] * 50
+        >>> round(Demand.total(steady[:1]).arrivals_scv, 3), round(Demand.total(steady).arrivals_scv, 3)
+        (0.0, 0.98)
+        """
+        if self.rate == 0:
+            return 0.0
+        streams = self.rate**2 / self._squares
+        weight = 1 / (1 + 4 * (1 - min(1.0, self.load)) ** 2 * (streams - 1))
+        return (1 - weight) + weight * self._arrivals / self.rate
+
+    @property
+    def wait_s(self) -> float:
+        """How long a tuple waits before it is served (9); for ever if the server cannot keep up.
+
+        >>> Demand.of(Flow(5.0, 0.1)).wait_s, Demand.of(Flow(10.0, 0.1)).wait_s
+        (0.1, inf)
+        """
+        if self.load >= 1:
+            return inf
+        if self.load == 0:
+            return 0.0
+        mean = self.load / self.rate
+        return self.load / (1 - self.load) * (self.arrivals_scv + self.service_scv) / 2 * mean
+
+    def latency_s(self, flow: Flow) -> float:
+        """How long a tuple of a flow is here, waiting and served (10)."""
+        return self.wait_s + flow.service_s

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     "--changes", type=click.FloatRange(min=0), default=10.0, show_default=True,
     help="Rates, and what others do, change after so many minutes on average; 0: never.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+    help="Another one: other rates, other work of others.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def hotspots(file: Path, minutes: int, changes: float, seed: int, as_json: bool) -> None:
     """Simulate the peers of FILE with load management and without.

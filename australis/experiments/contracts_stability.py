@@ -53,7 +53,7 @@ class ContractsStability:
     name = "contracts-stability"
     description = "How much of a varying load is moved, for good and for a limited time."
     reproduces = "thesis figures 7-5, 7-6"
-    duration = "6 min, quick 20 s"
+    duration = "11 min, quick 20 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """For good on arrays, for a limited time with machines and messages."""

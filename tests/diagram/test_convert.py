@@ -17,7 +17,8 @@ from australis.live.load import load as load_file
 EXAMPLES = sorted(
     path
     for path in (Path(__file__).parents[2] / "examples").rglob("*.yaml")
-    if path.name not in ("cluster.yaml", "federation.yaml") and path.parent.name != "scenarios"
+    if path.name not in ("cluster.yaml", "federation.yaml", "peers.yaml")
+    and path.parent.name != "scenarios"
 )
 MANY = settings(
     max_examples=120,

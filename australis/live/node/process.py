@@ -79,14 +79,13 @@ SNAPSHOT_PATIENCE_S = 60.0
 
 
 def memory_settings(memory_mb: int) -> dict[str, str]:
-    """What keeps a node's JVM at one size for as long as it lives.
+    """What keeps a node's JVM from growing by more than about a megabyte a minute.
 
-    Its heap may be used from the beginning. Spark compiles a class or two for every micro-batch (the
-    watermark is a constant in them), and they are given up only in a cycle of the garbage collector
-    for the old generation, which a heap that stays small does not need for hours: so there is one
-    every few minutes, beside the work. Machine code grows for a quarter of an hour if it may; what
-    is used often fits into a third of this. A state's newest rows are kept by RocksDB until they
-    are 64 MB if nothing else is said.
+    Its heap may be used from the beginning. About one class is compiled for every micro-batch, and
+    they are given up only in a cycle of the garbage collector for the old generation, which a heap
+    that stays small does not need for hours: so there is one every few minutes, beside the work.
+    Machine code grew to 95 MB in eleven minutes without a limit. A state's newest rows are kept by
+    RocksDB until they are 64 MB if nothing else is said.
     """
     return {
         "spark.driver.memory": f"{memory_mb}m",

@@ -29,7 +29,7 @@ lint: setup ## ruff and mypy
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 
-unit: setup ## the tests of what needs neither Spark nor processes, half a minute
+unit: setup ## the tests of what needs neither Spark nor processes, a minute
 	@$(PY) -m pytest tests/kernel tests/queueing tests/streams tests/diagram tests/catalog tests/reference tests/protocols tests/test_layers.py
 
 property: setup ## every operator under ten random data sets, against DuckDB

@@ -94,7 +94,7 @@ class RingMachine:
             case Started(life, contacts):
                 return self._start(life, contacts, now)
             case LookedUp(tag, name):
-                return self._look_up(key_of(name), lambda p, h, at: [TellFound(tag, p, h)], now)
+                return self._find(tag, name, now)
             case Registered(under, value):
                 return self.register(under, value, now)
             case Withdrawn(under):
@@ -300,8 +300,15 @@ class RingMachine:
 
         return self._look_up(self.table.finger_place(exponent), found, now)
 
-    def _look_up(self, key: bytes, done: Done, now: int) -> list[Effect]:
-        return Lookup(self.table, self._questions, key, done, self.options.tries).start(now)
+    def _look_up(self, key: bytes, done: Done, now: int, sure: bool = False) -> list[Effect]:
+        tries = self.options.tries
+        return Lookup(self.table, self._questions, key, done, tries, sure).start(now)
+
+    def _find(self, tag: str, name: str, now: int) -> list[Effect]:
+        def found(peers: tuple[str, ...], hops: int, at: int) -> list[Effect]:
+            return [TellFound(tag, peers, hops)]
+
+        return self._look_up(key_of(name), found, now, sure=True)
 
     # --- entries -----------------------------------------------------------------------------
 
@@ -398,7 +405,7 @@ class RingMachine:
 
             return self._questions.ask(peer, lambda number: Get(number, under), got, silent, at)
 
-        return self._look_up(key_of(under), found, now)
+        return self._look_up(key_of(under), found, now, sure=True)
 
     def held(self, now: int) -> tuple[str, ...]:
         """Names this peer is responsible for under which something is kept."""

@@ -43,6 +43,7 @@ STABILISE = "stabilise"
 FINGERS = "fingers"
 MEET = "meet"
 KEEP_ALIVE = "keep-alive"
+UNKEPT = "unkept"
 SILENT_TICKS = 3
 """The peer before is taken to have failed when it has not been heard of for so many rounds."""
 
@@ -62,6 +63,8 @@ class RingMachine:
         """What it has registered itself,"""
         self._responsible: dict[str, str] = {}
         """and who keeps it, as far as it knows."""
+        self._unkept: set[str] = set()
+        """Of that, what nobody would keep: the ring has yet to notice who has failed."""
         self._heard_before_us = 0
         self._finger = 0
         self._copied: tuple[str | None, tuple[str, ...]] = (None, ())
@@ -80,6 +83,7 @@ class RingMachine:
             FINGERS: self._fix_finger,
             MEET: self._meet,
             KEEP_ALIVE: self._say_alive,
+            UNKEPT: self._put_unkept,
         }
 
     # --- events --------------------------------------------------------------------------
@@ -344,7 +348,7 @@ class RingMachine:
 
         def found(peers: tuple[str, ...], hops: int, at: int) -> list[Effect]:
             if not peers:
-                return []  # the next keep-alive tries again
+                return self._put_later(under, at)
             self._responsible[under] = peers[0]
             return self._put_at(peers[0], under, tries, at)
 
@@ -369,9 +373,23 @@ class RingMachine:
 
     def _put_again(self, under: str, tries: int, now: int) -> list[Effect]:
         self._responsible.pop(under, None)
-        if tries <= 1 or under not in self._mine:
+        if under not in self._mine:
             return []
-        return self._put(under, tries - 1, now)
+        return self._put(under, tries - 1, now) if tries > 1 else self._put_later(under, now)
+
+    def _put_later(self, under: str, now: int) -> list[Effect]:
+        """Nobody will have it now: try again when neighbours have looked after each other."""
+        waits = bool(self._unkept)
+        self._unkept.add(under)
+        return [] if waits else [SetTimer(UNKEPT, now + self.options.stabilise_us)]
+
+    def _put_unkept(self, now: int) -> list[Effect]:
+        unkept, self._unkept = sorted(self._unkept), set()
+        effects: list[Effect] = []
+        for under in unkept:
+            if under in self._mine:
+                effects += self._put(under, self.options.tries, now)
+        return effects
 
     def _put_here(self, sender: str, message: Put, now: int) -> list[Effect]:
         entries = message.entries

@@ -120,6 +120,27 @@ def test_a_tenth_fails_at_once(seed: int) -> None:
     assert not entries_there(one, owners)
 
 
+def test_what_nobody_would_keep_at_first_is_kept_soon() -> None:
+    """Everybody who had it fails, and their neighbours have not noticed when it comes again."""
+    options = RingOptions(stabilise_us=5 * SECOND, keep_alive_us=1_000 * SECOND)
+    one = Ring(Network(Random(1), Link()), Random(2), options)
+    one.assemble([f"p{i}" for i in range(30)])
+    owner = next(p for p in one.present if p not in holders(one, "it"))
+    one.hosts[owner].take(Registered("it", b"here"))
+    one.world.run(10 * SECOND)
+    for name in holders(one, "it"):
+        one.hosts[name].crash()
+    one.hosts[owner].take(Registered("it", b"here"))
+    one.world.run(40 * SECOND)
+    assert not entries_there(one, {"it": owner})
+
+
+def holders(one: Ring, name: str) -> list[str]:
+    """The responsible peer and those with copies."""
+    first = one.responsible(name)
+    return [first, *one.machine(first).table.after[: one.options.copies]]
+
+
 def test_whoever_leaves_hands_over_what_it_keeps() -> None:
     one = ring(12)
     owners = dict.fromkeys(NAMES, "p0")

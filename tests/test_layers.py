@@ -10,11 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "australis"
 LAYERS = [
-    *("kernel", "queueing", "streams", "diagram", "catalog", "reference", "protocols"),
+    *("kernel", "queueing", "placement", "streams", "diagram", "catalog", "reference", "protocols"),
     *("spark", "live", "bench", "cli"),
 ]
 """From the bottom up; `sim` stands beside `live` and knows neither Spark nor Flight."""
-_BELOW_SIM = {"kernel", "queueing", "streams", "diagram", "catalog", "reference", "protocols"}
+_BELOW_SIM = {*LAYERS[: LAYERS.index("protocols") + 1]}
 MAY_IMPORT = {name: set(LAYERS[: i + 1]) for i, name in enumerate(LAYERS)} | {
     "reference": {"kernel", "streams", "diagram", "reference"},
     "sim": _BELOW_SIM | {"sim"},
@@ -23,7 +23,7 @@ MAY_IMPORT = {name: set(LAYERS[: i + 1]) for i, name in enumerate(LAYERS)} | {
     "scenarios": set(LAYERS[:-2]) | {"sim", "scenarios"},
     "cli": {*LAYERS, "sim", "experiments", "scenarios"},
 }
-PURE = ("kernel", "queueing", "streams", "diagram", "catalog", "reference", "protocols")
+PURE = tuple(LAYERS[: LAYERS.index("protocols") + 1])
 ALLOWED = {"random.Random"}
 """A generator that is handed over is not the global one."""
 IMPURE_MODULES = {

@@ -99,6 +99,8 @@ def open_session(
     reach = {} if local else {"spark.driver.host": host}
     everything = {
         "spark.sql.shuffle.partitions": cores,
+        # One more than usual is forked when two queries plan at one moment, and kept otherwise.
+        "spark.python.factory.idleWorkerMaxPoolSize": cores,
         **TUNING,
         **reach,
         **(settings or {}),

@@ -1,0 +1,202 @@
+"""What a placement costs: latencies of queries that share servers and links (ants 3.6, 3.7).
+
+The latency of a query is the mean over its flows from a producer to a consumer. A tuple waits in the
+queue of a server once and is then worked on by all tasks of its query that follow each other there;
+between servers it takes the links of its route. Servers it only passes do not work on it.
+
+What a query does to each server and link is its *footprint*: a demand and a weight, the part of its
+flows that wait there. `Books` add footprints up. The sum of all latencies is then a sum over servers
+and links of wait times weight, and what never waits: so a server alone can tell what another task
+there would cost everybody, and a path can add up what its servers tell.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from australis.placement.network import Network
+from australis.placement.queries import Edge, Query
+from australis.queueing.flows import Demand, Flow
+
+Spot = str | tuple[str, str]
+"""A server, or a link from one to another."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the tasks of a query run, and which way tuples take between servers."""
+
+    hosts: Mapping[str, str]
+    routes: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """By edge, both ends included; the network's own way where none is given."""
+
+    def route(self, edge: Edge, query: Query, network: Network) -> tuple[str, ...] | None:
+        """The servers that tuples of an edge come by."""
+        given = self.routes.get((edge.source, edge.target))
+        if given is not None:
+            return given
+        here = self.hosts.get(edge.source) or query.pinned[edge.source]
+        there = self.hosts.get(edge.target) or query.pinned[edge.target]
+        return network.way(here, there)
+
+
+@dataclass(frozen=True)
+class Use:
+    """What somebody does to a server or link."""
+
+    demand: Demand
+    weight: float
+
+    def __add__(self, other: Use) -> Use:
+        return Use(self.demand + other.demand, self.weight + other.weight)
+
+    def __sub__(self, other: Use) -> Use:
+        return Use(self.demand - other.demand, max(0.0, self.weight - other.weight))
+
+    @property
+    def waiting_s(self) -> float:
+        """All waits here together, each as often as it counts."""
+        return self.demand.wait_s * self.weight if self.weight else 0.0
+
+    def costs_s(self, more: Use) -> float:
+        """What more of it costs: the waits of what is added, and longer waits of the rest."""
+        after = (self + more).waiting_s
+        return after - self.waiting_s if after < inf else inf
+
+
+NOTHING = Use(Demand(), 0.0)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a query does to servers and links."""
+
+    uses: Mapping[Spot, Use]
+    fixed_s: float
+    """The part of its latency that is no waiting."""
+    work_s: Mapping[str, float]
+    """For each server the part of its time that is used."""
+
+
+def footprint(query: Query, placement: Placement, network: Network) -> Footprint | None:
+    """What a query does where it is placed; None if a tuple would have no way."""
+    hosts = placement.hosts
+    servers = network.servers
+    occupied: dict[str, float] = {}
+    """For a tuple that enters at a task: how long it keeps the server busy there,"""
+    served: dict[str, float] = {}
+    """and how long its own flow is worked on, on average over the flows that follow."""
+    for task in reversed(query.tasks):
+        here = hosts[task.name]
+        takes_s = task.work / servers[here].speed
+        out = query.outgoing[task.name]
+        behind = sum(edge.weight for edge in out)
+        busy = own = 0.0
+        for edge in out:
+            if hosts.get(edge.target) == here:
+                busy += occupied[edge.target]
+                own += served[edge.target] * edge.weight / behind
+        occupied[task.name] = takes_s + task.makes * busy
+        served[task.name] = takes_s + task.makes * own
+    uses: dict[Spot, Use] = {}
+    fixed_s = 0.0
+    work: dict[str, float] = {}
+    for edge in query.edges:
+        there = hosts.get(edge.target)
+        if there is not None and hosts.get(edge.source) == there:
+            continue
+        route = placement.route(edge, query, network)
+        if route is None:
+            return None
+        for link in itertools.pairwise(route):
+            wire = network.links[link]
+            flow = wire.flow(edge.rate, edge.bytes)
+            uses[link] = uses.get(link, NOTHING) + Use(Demand.of(flow), edge.weight)
+            fixed_s += edge.weight * (wire.latency_s + flow.service_s)
+        if there is None:
+            continue
+        flow = Flow(edge.rate, occupied[edge.target])
+        uses[there] = uses.get(there, NOTHING) + Use(Demand.of(flow), edge.weight)
+        fixed_s += edge.weight * served[edge.target]
+        work[there] = work.get(there, 0.0) + edge.rate * occupied[edge.target]
+    return Footprint(uses, fixed_s, work)
+
+
+class Books:
+    """What all placed queries do to the servers and links of a network."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.placed: dict[str, tuple[Query, Placement, Footprint]] = {}
+        self.evaluations = 0
+        """How often the wait in a queue was worked out."""
+        self._uses: dict[Spot, Use] = {}
+
+    def use(self, spot: Spot) -> Use:
+        """What is done to a server or link."""
+        return self._uses.get(spot, NOTHING)
+
+    def add(self, query: Query, placement: Placement) -> bool:
+        """Place a query; False, and nothing, if a tuple of it would have no way."""
+        found = footprint(query, placement, self.network)
+        if found is None:
+            return False
+        self.placed[query.name] = query, placement, found
+        for spot, use in found.uses.items():
+            self._uses[spot] = self.use(spot) + use
+        return True
+
+    def remove(self, name: str) -> None:
+        """Take a query away."""
+        _, _, found = self.placed.pop(name)
+        for spot, use in found.uses.items():
+            left = self._uses[spot] - use
+            if left.weight > 1e-12:
+                self._uses[spot] = left
+            else:
+                del self._uses[spot]
+
+    def cost_s(self, found: Footprint) -> float:
+        """What one more query costs: its latency, and what it adds to that of the others.
+
+        It never ends where a server or link would be used beyond its bound.
+        """
+        total = found.fixed_s
+        for spot, use in found.uses.items():
+            self.evaluations += 1
+            if isinstance(spot, str) and not self.fits(spot, use):
+                return inf
+            total += self.use(spot).costs_s(use)
+        return total
+
+    def fits(self, server: str, more: Use) -> bool:
+        """Whether a server can take more without being used beyond its bound."""
+        load = self.use(server).demand.load + more.demand.load
+        return load < 1 and load <= self.network.servers[server].bound + 1e-12
+
+    def latency_s(self, name: str) -> float:
+        """The latency of a query that is placed."""
+        _, _, found = self.placed[name]
+        waits = sum(
+            use.weight * self.use(spot).demand.wait_s
+            for spot, use in found.uses.items()
+            if use.weight
+        )
+        return found.fixed_s + waits
+
+    def mean_latency_s(self) -> float:
+        """Of all queries that are placed."""
+        if not self.placed:
+            return 0.0
+        return sum(self.latency_s(name) for name in self.placed) / len(self.placed)
+
+
+def books_of(network: Network, placed: Iterable[tuple[Query, Placement]]) -> Books:
+    """Books with these queries."""
+    books = Books(network)
+    for query, placement in placed:
+        books.add(query, placement)
+    return books

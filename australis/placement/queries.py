@@ -1,0 +1,176 @@
+"""Queries: tasks between producers and consumers that are pinned to servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+from australis.kernel.errors import UserError
+
+
+@dataclass(frozen=True)
+class Producer:
+    """Where tuples come from."""
+
+    name: str
+    at: str
+    rate: float
+    """Tuples a second,"""
+    bytes: float = 1_000.0
+    """each so large."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be placed."""
+
+    name: str
+    inputs: tuple[str, ...]
+    """Producers and tasks whose tuples it takes."""
+    work: float
+    """Units of work for a tuple."""
+    makes: float = 1.0
+    """Tuples it makes of one (its batch size), below 1 for a filter,"""
+    bytes: float = 1_000.0
+    """each so large."""
+    does: str = ""
+    """Tasks that do the same with the same inputs have the same results; nothing: like no other."""
+    state_mb: float = 0.0
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """Where results go."""
+
+    name: str
+    at: str
+    input: str
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Tuples from a producer or a task to a task or a consumer."""
+
+    source: str
+    target: str
+    rate: float
+    bytes: float
+    weight: float
+    """Of the flows from a producer to a consumer this part goes here."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A flow graph."""
+
+    name: str
+    producers: tuple[Producer, ...]
+    tasks: tuple[Task, ...]
+    """In an order in which inputs come first."""
+    consumers: tuple[Consumer, ...]
+
+    def __post_init__(self) -> None:
+        known: set[str] = set()
+        for producer in self.producers:
+            self._new(producer.name, known)
+            if not 0 < producer.rate < inf:
+                self._refuse(f"has a rate of {producer.rate:g} at {producer.name}, not above 0")
+            self._sized(producer.name, producer.bytes)
+        for task in self.tasks:
+            if not task.inputs:
+                self._refuse(f"has a task without inputs, {task.name}")
+            for source in task.inputs:
+                if source not in known:
+                    self._refuse(
+                        f"has a task {task.name} that takes {source}, which is not before it"
+                    )
+            self._new(task.name, known)
+            self._sized(task.name, task.bytes)
+            if not 0 < task.work < inf or not 0 < task.makes < inf:
+                self._refuse(f"has a task {task.name} with no work or no tuples")
+        names = {task.name for task in self.tasks}
+        for consumer in self.consumers:
+            if consumer.input not in names:
+                self._refuse(f"has a consumer {consumer.name} of {consumer.input}, not a task")
+            self._new(consumer.name, known)
+        if not self.producers or not self.consumers:
+            self._refuse("has no producer or no consumer")
+        used = {source for task in self.tasks for source in task.inputs}
+        used |= {consumer.input for consumer in self.consumers}
+        for name in (*(p.name for p in self.producers), *(t.name for t in self.tasks)):
+            if name not in used:
+                self._refuse(f"has nobody who takes what {name} puts out")
+
+    def _new(self, name: str, known: set[str]) -> None:
+        if name in known:
+            self._refuse(f"has two of the name {name}")
+        known.add(name)
+
+    def _sized(self, name: str, size: float) -> None:
+        if not 0 < size < inf:
+            self._refuse(f"has tuples of {size:g} bytes out of {name}, not above 0")
+
+    def _refuse(self, why: str) -> None:
+        raise UserError(why, name=self.name)
+
+    # --- what follows from it --------------------------------------------------------------
+
+    @cached_property
+    def task(self) -> Mapping[str, Task]:
+        """Tasks by name."""
+        return {task.name: task for task in self.tasks}
+
+    @cached_property
+    def pinned(self) -> Mapping[str, str]:
+        """Where producers and consumers are."""
+        found = {producer.name: producer.at for producer in self.producers}
+        return found | {consumer.name: consumer.at for consumer in self.consumers}
+
+    @cached_property
+    def rates(self) -> Mapping[str, float]:
+        """Tuples a second that each producer and task puts out."""
+        found = {producer.name: producer.rate for producer in self.producers}
+        for task in self.tasks:
+            found[task.name] = task.makes * sum(found[source] for source in task.inputs)
+        return found
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """All edges, those of the first tasks first."""
+        pairs = [(s, t.name) for t in self.tasks for s in t.inputs]
+        pairs += [(c.input, c.name) for c in self.consumers]
+        size: dict[str, float] = {p.name: p.bytes for p in self.producers}
+        size |= {task.name: task.bytes for task in self.tasks}
+        before = dict.fromkeys((p.name for p in self.producers), 1)
+        for task in self.tasks:
+            before[task.name] = sum(before[source] for source in task.inputs)
+        behind = self._behind(pairs)
+        flows = sum(behind[producer.name] for producer in self.producers)
+        return tuple(
+            Edge(s, t, self.rates[s], size[s], before[s] * behind[t] / flows) for s, t in pairs
+        )
+
+    def _behind(self, pairs: list[tuple[str, str]]) -> dict[str, int]:
+        """In how many ways a consumer is reached from each."""
+        found = {consumer.name: 1 for consumer in self.consumers}
+        for source, target in reversed(pairs):
+            found[source] = found.get(source, 0) + found[target]
+        return found
+
+    @cached_property
+    def incoming(self) -> Mapping[str, tuple[Edge, ...]]:
+        """The edges into each task and consumer."""
+        found: dict[str, list[Edge]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.target, []).append(edge)
+        return {name: tuple(edges) for name, edges in found.items()}
+
+    @cached_property
+    def outgoing(self) -> Mapping[str, tuple[Edge, ...]]:
+        """The edges out of each producer and task."""
+        found: dict[str, list[Edge]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.source, []).append(edge)
+        return {name: tuple(edges) for name, edges in found.items()}

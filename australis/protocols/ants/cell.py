@@ -1,0 +1,214 @@
+"""A cell: the place of ants at one server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import msgspec
+
+from australis.kernel.machine import Effect, Event, MessageReceived, Send, SetTimer, TimerFired
+from australis.placement.network import Server
+from australis.placement.queries import Query
+from australis.protocols.ants import seeking
+from australis.protocols.ants.events import AntOptions, Dequeued, Started, Submitted, Withdrawn
+from australis.protocols.ants.ground import Ground
+from australis.protocols.ants.leading import Leading
+from australis.protocols.ants.messages import (
+    Enforced,
+    Enforcement,
+    Goal,
+    Homing,
+    Keep,
+    Kept,
+    Release,
+    Report,
+    Reporting,
+    Routing,
+    Scent,
+    Scout,
+    Seek,
+    Sought,
+)
+from australis.protocols.ants.scents import SCENT, Scents
+from australis.protocols.ants.scouting import Scouting
+from australis.protocols.ants.seeking import Seeking
+from australis.protocols.ants.trails import Trails
+from australis.queueing.links import Wire
+
+TIDY = "tidy"
+VERSIONS = 1 << 32
+"""A life has so many versions for its queries."""
+
+
+class CellMachine:
+    """One cell."""
+
+    def __init__(
+        self,
+        server: Server,
+        links: Mapping[str, Wire],
+        rng: Random,
+        options: AntOptions | None = None,
+    ) -> None:
+        self.name = server.name
+        self.options = options or AntOptions()
+        self._rng = rng
+        self.ground = Ground(server, links)
+        self.trails = Trails(self.name, tuple(links), rng, self.options)
+        self.scents = Scents(self.name, self.ground, self.options)
+        self._scouting = Scouting(self.name, self.ground, self.trails, self.scents, self.options)
+        self._seekings: dict[tuple[str, int, int], Seeking] = {}
+        self.leaders: dict[str, Leading] = {}
+        self._first = 0
+        self._messages: dict[type, Callable[[str, Any, int], list[Effect]]] = {
+            Routing: lambda sender, ant, now: self.trails.arrived(ant, now),
+            Homing: self._homing,
+            Scout: lambda sender, ant, now: self._scouting.arrived(ant, now),
+            Reporting: self._reporting,
+            Seek: lambda sender, m, now: self._seek_here(m.goal, m.destination, sender, now),
+            Sought: self._sought,
+            Enforcement: self._enforce,
+            Enforced: self._enforced,
+            Keep: self._keep,
+            Kept: self._kept,
+            Release: self._release,
+            Scent: self._smell,
+        }
+
+    # --- events -------------------------------------------------------------------------------
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Take in what happened; what is to be done about it, in order."""
+        match event:
+            case MessageReceived(sender, message):
+                return self._messages[type(message)](sender, message, now)
+            case Dequeued(ant):
+                if isinstance(ant, Routing):
+                    return self.trails.go_on(ant, now)
+                return self._scouting.go_on(ant, now)
+            case TimerFired(name):
+                return self._fired(name, now)
+            case Submitted(query):
+                return self._lead(query, now)
+            case Withdrawn(name):
+                leader = self.leaders.pop(name, None)
+                return leader.end() if leader is not None else []
+            case Started(life, queries):
+                return self._start(life, queries, now)
+        raise AssertionError(f"unknown event {event}")
+
+    def _start(self, life: int, queries: tuple[Query, ...], now: int) -> list[Effect]:
+        self._first = life * VERSIONS
+        soon = self._rng.randrange(1, self.options.scent_us)
+        effects: list[Effect] = [
+            SetTimer(SCENT, now + soon),
+            SetTimer(TIDY, now + self.options.resend_us),
+        ]
+        for query in queries:
+            effects += self._lead(query, now)
+        return effects
+
+    def _fired(self, name: str, now: int) -> list[Effect]:
+        if name == SCENT:
+            return self.scents.tell(now)
+        if name == TIDY:
+            self.ground.expire(now)
+            self.trails.expire(now)
+            return [SetTimer(TIDY, now + self.options.resend_us)]
+        kind, _, rest = name.partition(" ")
+        if kind == "lead":
+            leader = self.leaders.get(rest)
+            return leader.tick(now) if leader is not None else []
+        found = next((s for s in self._seekings.values() if seeking.timer(s.key) == name), None)
+        return found.timed_out(now) if found is not None else []
+
+    # --- leading --------------------------------------------------------------------------------
+
+    def _lead(self, query: Query, now: int) -> list[Effect]:
+        old = self.leaders.get(query.name)
+        effects = old.end() if old is not None else []
+        self._first += VERSIONS >> 12  # whoever comes later has higher versions
+        leader = Leading(query, self.name, self._first, self.options, self._seek)
+        self.leaders[query.name] = leader
+        return [*effects, *leader.start(now)]
+
+    def _seek(self, goal: Goal, source: str, target: str, now: int) -> list[Effect]:
+        if source == self.name:
+            return self._seek_here(goal, target, self.name, now)
+        return [Send(source, Seek(goal, target))]
+
+    def _seek_here(self, goal: Goal, target: str, leader: str, now: int) -> list[Effect]:
+        key = (goal.query.name, goal.version, goal.chain)
+        if key in self._seekings:
+            return []
+
+        def done(report: Report | None, at: int) -> list[Effect]:
+            self._seekings.pop(key, None)
+            said = Sought(*key, report)
+            return (
+                self._sought(self.name, said, at) if leader == self.name else [Send(leader, said)]
+            )
+
+        found = Seeking(goal, target, self.trails, self._scouting, self._rng, self.options, done)
+        self._seekings[key] = found
+        return found.start(now, at_home=target == self.name)
+
+    def _sought(self, sender: str, message: Sought, now: int) -> list[Effect]:
+        leader = self.leaders.get(message.query)
+        return leader.sought(message, now) if leader is not None else []
+
+    def _enforced(self, sender: str, message: Enforced, now: int) -> list[Effect]:
+        leader = self.leaders.get(message.query)
+        return leader.enforced(message, now) if leader is not None else []
+
+    def _kept(self, sender: str, message: Kept, now: int) -> list[Effect]:
+        leader = self.leaders.get(message.query)
+        return leader.kept(sender, message, now) if leader is not None else []
+
+    # --- ants -----------------------------------------------------------------------------------
+
+    def _homing(self, sender: str, ant: Homing, now: int) -> list[Effect]:
+        effects, at_home = self.trails.homing(ant, now)
+        if at_home:
+            for one in list(self._seekings.values()):
+                if one.destination == ant.destination:
+                    effects += one.ant_back(now)
+        return effects
+
+    def _reporting(self, sender: str, ant: Reporting, now: int) -> list[Effect]:
+        effects = self._scouting.returning(ant, now)
+        if effects is not None:
+            return effects
+        one = self._seekings.get(ant.goal)
+        return one.reported(ant, now) if one is not None else []
+
+    def _smell(self, sender: str, message: Scent, now: int) -> list[Effect]:
+        self.scents.told(sender, message, now)
+        return []
+
+    # --- shares -----------------------------------------------------------------------------------
+
+    def _enforce(self, sender: str, ant: Enforcement, now: int) -> list[Effect]:
+        share = ant.shares[ant.at]
+        cost_s = self.ground.cost_s(ant.query, share)
+        total_s = ant.cost_s + (cost_s or 0.0)
+        if cost_s is None or total_s > ant.most_s:
+            refusal = Enforced(ant.query.name, ant.version, total_s, refused_by=self.name)
+            return [Send(ant.leader, refusal)]
+        self.ground.hold(ant.query, ant.version, share, now + self.options.hold_us)
+        if ant.at + 1 == len(ant.shares):
+            return [Send(ant.leader, Enforced(ant.query.name, ant.version, total_s))]
+        further = msgspec.structs.replace(ant, at=ant.at + 1, cost_s=total_s)
+        return [Send(ant.shares[ant.at + 1].cell, further)]
+
+    def _keep(self, sender: str, message: Keep, now: int) -> list[Effect]:
+        until = now + self.options.lease_us
+        cost_s = self.ground.keep(message.query, message.version, until)
+        there = cost_s is not None
+        return [Send(sender, Kept(message.query, message.version, there, cost_s or 0.0))]
+
+    def _release(self, sender: str, message: Release, now: int) -> list[Effect]:
+        self.ground.release(message.query, message.version)
+        return []

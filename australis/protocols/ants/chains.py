@@ -1,0 +1,155 @@
+"""Chains: a query is placed one line of tasks at a time (ants 3.3, 3.8).
+
+The first leads from the producer along the longest way to a consumer. Every other one leads from
+a producer to a task that is placed by then (it joins in), or from such a task to a consumer (it
+splits off).
+
+What some tasks in a row do to a server depends on the server only by its speed: so it is worked out
+once for a chain, for every first and last task, and a scout has only to look it up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from australis.placement.queries import Edge, Query
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Tasks in a row, with what they come from and lead to."""
+
+    query: Query
+    tasks: tuple[str, ...]
+    source: str
+    """A producer, or the task it splits off from,"""
+    target: str
+    """a consumer, or the task it joins."""
+
+    @property
+    def splits(self) -> bool:
+        """Whether it comes from a task."""
+        return self.source in self.query.task
+
+    @property
+    def joins(self) -> bool:
+        """Whether it leads to a task."""
+        return self.target in self.query.task
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """The edges into each task and into the target."""
+        ends = (self.source, *self.tasks, self.target)
+        return tuple(
+            next(e for e in self.query.incoming[there] if e.source == here)
+            for here, there in itertools.pairwise(ends)
+        )
+
+
+def chains(query: Query) -> list[Chain]:
+    """A query as chains, in an order in which they can be placed.
+
+    >>> from australis.placement.queries import Consumer, Producer, Task
+    >>> made = Query(
+    ...     "q",
+    ...     (Producer("p", "a", 1.0), Producer("r", "b", 1.0)),
+    ...     (Task("f", ("p",), 1.0), Task("g", ("r",), 1.0), Task("j", ("f", "g"), 1.0)),
+    ...     (Consumer("c", "d", "j"),),
+    ... )
+    >>> [(chain.source, chain.tasks, chain.target) for chain in chains(made)]
+    [('p', ('f', 'j'), 'c'), ('r', ('g',), 'j')]
+    """
+    return list(_chains(query))
+
+
+def _chains(query: Query) -> Iterator[Chain]:
+    placed: set[str] = set()
+    while len(placed) < len(query.tasks):
+        found = _longest(query, placed)
+        yield found
+        placed |= set(found.tasks)
+
+
+def _longest(query: Query, placed: set[str]) -> Chain:
+    """The longest line of tasks that are not placed; the first one leads from end to end."""
+    length: dict[str, int] = {}
+    before: dict[str, str] = {}
+    for task in query.tasks:
+        if task.name in placed:
+            continue
+        # Of equally long ways the first will do.
+        ways = [(length.get(source, 0), source) for source in task.inputs]
+        best = max(ways, key=lambda way: way[0])
+        length[task.name] = best[0] + 1
+        before[task.name] = best[1]
+    ends = [
+        (length[task.name], task.name, edge.target)
+        for task in query.tasks
+        if task.name in length
+        for edge in query.outgoing[task.name]
+        if edge.target not in query.task or edge.target in placed
+    ]
+    _, last, target = max(ends, key=lambda end: end[0])
+    line = [last]
+    while before[line[-1]] in length:
+        line.append(before[line[-1]])
+    return Chain(query, tuple(reversed(line)), before[line[-1]], target)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the tasks from one to another, both included, do to a server of speed 1, as matrices."""
+
+    load: Array
+    """Rates times the times that tuples keep the server busy,"""
+    second: Array
+    """and rates times the mean squares of those times."""
+    main_weight: Array
+    """The part of the flows that enter with the chain,"""
+    side_weight: Array
+    """and that come from elsewhere."""
+    served: Array
+    """How long tuples are worked on, each as often as it counts."""
+
+
+def parts(chain: Chain) -> Parts:
+    """Work out all parts of a chain."""
+    query, size = chain.query, len(chain.tasks)
+    load, second, main_weight, side_weight, served = np.zeros((5, size, size))
+    edges = chain.edges
+    side = [
+        [e for e in query.incoming[name] if e is not edges[at]]
+        for at, name in enumerate(chain.tasks)
+    ]
+    for last in range(size):
+        busy = own = 0.0
+        sides = np.zeros(4)
+        for first in range(last, -1, -1):
+            name = chain.tasks[first]
+            task = query.task[name]
+            if first < last:
+                behind = sum(edge.weight for edge in query.outgoing[name])
+                own *= edges[first + 1].weight / behind
+            busy = task.work + task.makes * busy
+            own = task.work + task.makes * own
+            for edge in side[first]:
+                sides += _entry(edge, busy, own)
+            main = _entry(edges[first], busy, own)
+            at = first, last
+            load[at], second[at], _, served[at] = main + sides
+            main_weight[at], side_weight[at] = main[2], sides[2]
+    return Parts(load, second, main_weight, side_weight, served)
+
+
+def _entry(edge: Edge, busy: float, own: float) -> Array:
+    """What an edge does that enters a server there: tuples come at random, and the times they take
+    are exponential (`placement.model` says the same)."""
+    busy_s, square = edge.rate * busy, edge.rate * busy * busy * 2
+    return np.array([busy_s, square, edge.weight, edge.weight * own])

@@ -1,0 +1,129 @@
+"""The ground of a cell: its server and links, and what runs or is held there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from australis.placement.network import Server
+from australis.placement.queries import Query
+from australis.protocols.ants.messages import Share
+from australis.protocols.ants.sights import LinkSight, ServerSight, Sight, used_by
+from australis.queueing.links import Wire
+
+
+@dataclass
+class _Part:
+    """A share that is held or kept."""
+
+    share: Share
+    query: Query
+    until_us: int
+    runs: bool
+    use: Sight
+    served_s: float
+    links: dict[str, Sight]
+
+
+class Ground:
+    """What one cell knows for sure."""
+
+    def __init__(self, server: Server, links: Mapping[str, Wire]) -> None:
+        self.server = server
+        self.links = {
+            name: LinkSight(wire.latency_s, 1 / wire.bytes_per_s, Sight())
+            for name, wire in links.items()
+        }
+        self._parts: dict[tuple[str, int], _Part] = {}
+        self._others: Sight = Sight()
+        """What uses the server besides."""
+
+    # --- what is seen -----------------------------------------------------------------------
+
+    def busy_with(self, use: Sight) -> None:
+        """What uses the server besides queries has changed."""
+        self._others = use
+
+    def here(
+        self, but: str = "", query: Query | None = None, tasks: frozenset[str] = frozenset()
+    ) -> ServerSight:
+        """The server, without what it has of a query, but with these tasks of it."""
+        use = self._others
+        for (name, _), part in self._parts.items():
+            if name != but:
+                use = use.plus(part.use)
+        if query is not None and tasks:
+            use = use.plus(used_by(query, tasks, self.server.speed)[0])
+        return ServerSight(self.server.name, self.server.speed, self.server.bound, use)
+
+    def link(self, to: str, but: str = "") -> LinkSight:
+        """A link, without what it has of a query."""
+        bare = self.links[to]
+        use = bare.use
+        for (name, _), part in self._parts.items():
+            if name != but and to in part.links:
+                use = use.plus(part.links[to])
+        return LinkSight(bare.latency_s, bare.s_per_byte, use)
+
+    # --- shares -----------------------------------------------------------------------------
+
+    def cost_s(self, query: Query, share: Share) -> float | None:
+        """What a share of a query would cost, in place of all other versions; None if it does not
+        fit."""
+        here = self.here(but=query.name)
+        use, served_s = used_by(query, frozenset(share.tasks), self.server.speed)
+        if here.use.load + use.load > min(self.server.bound, 1.0 - 1e-9) and share.tasks:
+            return None
+        total = here.use.costs_s(use) + served_s
+        for to, sent in self._sent(query, share).items():
+            link = self.link(to, but=query.name)
+            if link.use.load + sent.load >= 1:
+                return None
+            total += link.use.costs_s(sent)
+        edges = {(e.source, e.target): e for e in query.edges}
+        for to, source, target in share.sends:
+            total += self.links[to].takes_s(edges[source, target])
+        return total
+
+    def _sent(self, query: Query, share: Share) -> dict[str, Sight]:
+        edges = {(e.source, e.target): e for e in query.edges}
+        found: dict[str, Sight] = {}
+        for to, source, target in share.sends:
+            use = self.links[to].used_by(edges[source, target])
+            found[to] = found.get(to, Sight()).plus(use)
+        return found
+
+    def hold(self, query: Query, version: int, share: Share, until_us: int) -> None:
+        """Hold room for a share."""
+        use, served_s = used_by(query, frozenset(share.tasks), self.server.speed)
+        known = self._parts.get((query.name, version))
+        runs = known is not None and known.runs
+        sent = self._sent(query, share)
+        self._parts[query.name, version] = _Part(share, query, until_us, runs, use, served_s, sent)
+
+    def keep(self, name: str, version: int, until_us: int) -> float | None:
+        """Run a share until then; what it costs, or None if it is not there."""
+        part = self._parts.get((name, version))
+        if part is None:
+            return None
+        part.runs, part.until_us = True, until_us
+        return self.cost_s(part.query, part.share) or 0.0
+
+    def release(self, name: str, version: int) -> None:
+        """Let a share go."""
+        self._parts.pop((name, version), None)
+
+    def expire(self, now: int) -> None:
+        """Let everything go that nobody has asked for in time."""
+        for key, part in list(self._parts.items()):
+            if part.until_us <= now:
+                del self._parts[key]
+
+    def running(self) -> dict[tuple[str, int], tuple[str, ...]]:
+        """The tasks of each share that runs here."""
+        return {key: part.share.tasks for key, part in self._parts.items() if part.runs}
+
+    @property
+    def load(self) -> float:
+        """How much of the server's time is used by what runs or is held."""
+        return self.here().use.load

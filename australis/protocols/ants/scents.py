@@ -1,0 +1,87 @@
+"""Scents: servers beside the way that may be worth a detour.
+
+A scout comes by the servers on its way, and the quickest way need not lead past a fast server. So cells tell
+their neighbours, now and then, of the best servers they know, themselves included; each
+adds the way to the neighbour it heard of them from. What is far or busy fades.
+"""
+
+from __future__ import annotations
+
+from australis.kernel.machine import Effect, Send, SetTimer
+from australis.protocols.ants.along import Detour
+from australis.protocols.ants.events import AntOptions
+from australis.protocols.ants.ground import Ground
+from australis.protocols.ants.messages import Known, Scent
+from australis.protocols.ants.sights import Way
+
+SCENT = "scent"
+STALE = 4
+"""What was not told again in so many rounds is forgotten."""
+
+
+class Scents:
+    """The servers a cell knows of."""
+
+    def __init__(self, name: str, ground: Ground, options: AntOptions) -> None:
+        self._name = name
+        self._ground = ground
+        self._options = options
+        self._known: dict[str, Known] = {}
+
+    def tell(self, now: int) -> list[Effect]:
+        """Tell the neighbours."""
+        self._forget(now)
+        me = Known(self._ground.here(), (self._name,), Way(), Way(), now)
+        effects: list[Effect] = [SetTimer(SCENT, now + self._options.scent_us)]
+        for neighbour in self._ground.links:
+            told = [k for k in self._known.values() if neighbour not in k.path]
+            best = tuple(sorted([me, *told], key=self._rank)[: self._options.known])
+            link = self._ground.link(neighbour).way
+            effects.append(Send(neighbour, Scent(best, link)))
+        return effects
+
+    def told(self, sender: str, scent: Scent, now: int) -> None:
+        """A neighbour tells what it knows."""
+        if sender not in self._ground.links:
+            return
+        there = self._ground.link(sender).way
+        for known in scent.known:
+            name = known.server.name
+            if name == self._name or self._name in known.path:
+                continue
+            new = Known(
+                known.server,
+                (self._name, *known.path),
+                there.then(known.there),
+                known.back.then(scent.link),
+                known.seen_us,
+            )
+            old = self._known.get(name)
+            if old is None or new.seen_us > old.seen_us or self._rank(new) < self._rank(old):
+                self._known[name] = new
+        if len(self._known) > 2 * self._options.known:
+            keep = sorted(self._known.values(), key=self._rank)[: 2 * self._options.known]
+            self._known = {k.server.name: k for k in keep}
+
+    def detours(self) -> tuple[Detour, ...]:
+        """The best of them, for a scout."""
+        best = sorted(self._known.values(), key=self._rank)[: self._options.known]
+        return tuple(Detour(k.server, k.path, k.there, k.back) for k in best)
+
+    def _rank(self, known: Known) -> tuple[float, str]:
+        """How long typical work would take there, with the way there and back."""
+        server = known.server
+        free = max(1e-3, min(server.bound, 1.0) - server.use.load)
+        away_s = (
+            known.there.latency_s + known.there.wait_s + known.back.latency_s + known.back.wait_s
+        )
+        return away_s + self._options.typical_work / server.speed / free, server.name
+
+    def _forget(self, now: int) -> None:
+        # A round is added for every hop, since news of far servers are old when they come.
+        every = self._options.scent_us
+        self._known = {
+            name: known
+            for name, known in self._known.items()
+            if now - known.seen_us < (STALE + len(known.path)) * every
+        }

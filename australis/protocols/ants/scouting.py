@@ -1,0 +1,110 @@
+"""Scouting ants at a cell: they look, go on, turn round, and report (ants 3.7)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from australis.kernel.machine import Effect, Send
+from australis.placement.queries import Query
+from australis.protocols.ants.along import Found, Stop, best_along
+from australis.protocols.ants.chains import Chain, Parts, chains, parts
+from australis.protocols.ants.events import AntOptions, Queue
+from australis.protocols.ants.ground import Ground
+from australis.protocols.ants.messages import Goal, Report, Reporting, Scout
+from australis.protocols.ants.scents import Scents
+from australis.protocols.ants.trails import MOST_STEPS, Trails
+
+
+@lru_cache(maxsize=512)
+def chain_of(query: Query, number: int) -> tuple[Chain, Parts]:
+    """A chain of a query, and what its parts do."""
+    chain = chains(query)[number]
+    return chain, parts(chain)
+
+
+class Scouting:
+    """What scouts do at one cell."""
+
+    def __init__(
+        self,
+        name: str,
+        ground: Ground,
+        trails: Trails,
+        scents: Scents,
+        options: AntOptions,
+    ) -> None:
+        self._name = name
+        self._ground = ground
+        self._trails = trails
+        self._scents = scents
+        self._options = options
+        self._failed: dict[tuple[str, ...], set[int]] = {}
+        """How greedy those were that failed, by the way they came."""
+
+    def arrived(self, ant: Scout, now: int) -> list[Effect]:
+        """One comes by: it looks around, and waits its turn or turns round."""
+        stops = ant.stops
+        visited = [stop.server.name for stop in stops]
+        if self._name in visited:
+            stops = stops[: visited.index(self._name)]
+        stops = (*stops, self._look(ant.goal))
+        ant = msgspec.structs.replace(ant, stops=stops, steps=ant.steps + 1)
+        if self._name == ant.destination:
+            return self._turn(ant, now)
+        return [Queue(ant)] if ant.steps <= MOST_STEPS else []
+
+    def _look(self, goal: Goal) -> Stop:
+        planned = frozenset(t for t, host in goal.hosts.items() if host == self._name)
+        here = self._ground.here(goal.query.name, goal.query, planned)
+        return Stop(here, None, self._scents.detours())
+
+    def go_on(self, ant: Scout, now: int) -> list[Effect]:
+        """One has waited its turn: on to the next cell."""
+        visited = {stop.server.name for stop in ant.stops}
+        to = self._trails.next(ant.destination, visited, now)
+        onward = self._ground.link(to, but=ant.goal.query.name)
+        last = msgspec.structs.replace(ant.stops[-1], onward=onward)
+        ant = msgspec.structs.replace(ant, stops=(*ant.stops[:-1], last))
+        return [Send(to, ant)]
+
+    def _turn(self, ant: Scout, now: int) -> list[Effect]:
+        """It is at its destination: it makes up its mind and goes back."""
+        chain, its_parts = chain_of(ant.goal.query, ant.goal.chain)
+        path = tuple(stop.server.name for stop in ant.stops)
+        found = best_along(chain, its_parts, ant.stops, ant.alpha, ant.greed)
+        if found is None:
+            greeds = self._failed.setdefault(path, set())
+            greeds.add(ant.greed)
+            if len(greeds) < self._options.failures_told:
+                return []
+            del self._failed[path]
+        report = _report(chain, found) if found is not None else None
+        goal = ant.goal.query.name, ant.goal.version, ant.goal.chain
+        back = Reporting(goal, ant.number, ant.destination, path[:-1], self._name, report)
+        return self.back(back)
+
+    def back(self, ant: Reporting) -> list[Effect]:
+        """On to the next cell on the way back."""
+        to = ant.path[-1] if ant.path else self._name
+        return [Send(to, ant)]
+
+    def returning(self, ant: Reporting, now: int) -> list[Effect] | None:
+        """One comes by on its way back; None if it is at home here."""
+        if not ant.path:
+            return None
+        if ant.report is None:
+            self._trails.discourage(ant.destination, ant.come_by, now)
+        left = msgspec.structs.replace(ant, path=ant.path[:-1], come_by=self._name)
+        return self.back(left) if left.path else None
+
+
+def _report(chain: Chain, found: Found) -> Report:
+    ends = (*chain.tasks, chain.target)
+    routes = {
+        there: found.routes[here, there]
+        for here, there in zip((chain.source, *chain.tasks), ends, strict=True)
+        if (here, there) in found.routes
+    }
+    return Report(found.hosts, routes, found.cost_s, found.least_s)

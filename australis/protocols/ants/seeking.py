@@ -1,0 +1,101 @@
+"""Seeking: ants look for servers for one chain, from the cell where it begins (ants 3.4, 3.7, 3.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from australis.kernel.machine import Effect, SetTimer
+from australis.protocols.ants.events import AntOptions
+from australis.protocols.ants.messages import Goal, Report, Reporting, Scout
+from australis.protocols.ants.scouting import Scouting, chain_of
+from australis.protocols.ants.trails import Trails
+
+Done = Callable[[Report | None, int], list[Effect]]
+ALPHAS = (0.5, 1.0)
+"""Scouts accept loads up to something between these."""
+
+
+def timer(key: tuple[str, int, int]) -> str:
+    """The name of a search's timer."""
+    return f"seek {key[0]} {key[1]} {key[2]}"
+
+
+class Seeking:
+    """One search: routing ants first, then scouts, until enough of them are back."""
+
+    def __init__(
+        self,
+        goal: Goal,
+        destination: str,
+        trails: Trails,
+        scouting: Scouting,
+        rng: Random,
+        options: AntOptions,
+        done: Done,
+    ) -> None:
+        self.destination = destination
+        self.key = (goal.query.name, goal.version, goal.chain)
+        self._goal = goal
+        self._trails = trails
+        self._scouting = scouting
+        self._rng = rng
+        self._options = options
+        self._done = done
+        self._back = 0
+        self._scouts_left = False
+        self._numbers = 0
+        self._reports: dict[int, Report] = {}
+        self._tries_left = options.tries
+
+    def start(self, now: int, at_home: bool) -> list[Effect]:
+        """Let routing ants leave, unless the way is known or there is none to go."""
+        effects: list[Effect] = [SetTimer(timer(self.key), now + self._options.patience_us)]
+        known = self._trails.trips.get(self.destination)
+        if at_home or (known is not None and known.number >= self._options.routes_needed):
+            return [*effects, *self._send_scouts(now)]
+        return [*effects, *self._trails.send(self.destination, self._options.routing_ants, now)]
+
+    def ant_back(self, now: int) -> list[Effect]:
+        """A routing ant to this destination is back."""
+        self._back += 1
+        if self._back < self._options.routes_needed or self._scouts_left:
+            return []
+        return self._send_scouts(now)
+
+    def _send_scouts(self, now: int) -> list[Effect]:
+        self._scouts_left = True
+        chain, _ = chain_of(self._goal.query, self._goal.chain)
+        effects: list[Effect] = []
+        size = len(chain.tasks)
+        for _ in range(self._options.scouts):
+            self._numbers += 1
+            alpha, greed = self._rng.uniform(*ALPHAS), self._rng.randint(1, size)
+            if self._numbers % 2:  # every other one goes by the servers' own bounds alone
+                alpha, greed = 1.0, size
+            scout = Scout(self._goal, self.destination, self._numbers, alpha, greed, ())
+            effects += self._scouting.arrived(scout, now)
+        return effects
+
+    def reported(self, ant: Reporting, now: int) -> list[Effect]:
+        """A scout is back."""
+        if ant.report is None:
+            return []
+        self._reports[ant.number] = ant.report
+        outstanding = ant.report.cost_s <= (1 + self._options.outstanding) * ant.report.least_s
+        if outstanding or len(self._reports) >= self._options.reports_needed:
+            return self._finish(now)
+        return []
+
+    def timed_out(self, now: int) -> list[Effect]:
+        """Too few are back: take what there is, or send more."""
+        self._tries_left -= 1
+        if self._reports or self._tries_left <= 0:
+            return self._finish(now)
+        effects: list[Effect] = [SetTimer(timer(self.key), now + self._options.patience_us)]
+        effects += self._trails.send(self.destination, self._options.routing_ants, now)
+        return [*effects, *self._send_scouts(now)]
+
+    def _finish(self, now: int) -> list[Effect]:
+        best = min(self._reports.values(), key=lambda report: report.cost_s, default=None)
+        return self._done(best, now)

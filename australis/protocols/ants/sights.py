@@ -1,0 +1,148 @@
+"""What is seen of servers and links: how much they are used, and what more would cost.
+
+Tuples come at random (Poisson arrivals), as in `placement.model`: then the wait in a queue follows
+from two sums alone, and scouts carry few numbers.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+import numpy as np
+
+from australis.placement.queries import Edge, Query
+from australis.protocols.ants.chains import Array, Parts
+
+
+class Sight(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How much a server or link is used, or how much somebody uses it."""
+
+    load: float = 0.0
+    second: float = 0.0
+    """Rates times the mean squares of the times that tuples take."""
+    weight: float = 0.0
+    """So many flows wait there."""
+
+    def plus(self, other: Sight) -> Sight:
+        """Both together."""
+        return Sight(self.load + other.load, self.second + other.second, self.weight + other.weight)
+
+    @property
+    def wait_s(self) -> float:
+        """How long a tuple waits there."""
+        if self.load <= 0:
+            return 0.0
+        return inf if self.load >= 1 else self.second / (2 * (1 - self.load))
+
+    @property
+    def waiting_s(self) -> float:
+        """All waits together, each as often as it counts."""
+        return self.wait_s * self.weight if self.weight else 0.0
+
+    def costs_s(self, more: Sight) -> float:
+        """What more of it costs: its own waits, and longer ones of what is there."""
+        after = self.plus(more).waiting_s
+        return after - self.waiting_s if after < inf else inf
+
+
+class ServerSight(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A server."""
+
+    name: str
+    speed: float
+    bound: float
+    use: Sight
+
+
+class LinkSight(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A link."""
+
+    latency_s: float
+    s_per_byte: float
+    use: Sight
+
+    @property
+    def way(self) -> Way:
+        """What a tuple meets on it."""
+        return Way(self.latency_s, self.s_per_byte, self.use.wait_s)
+
+    def used_by(self, edge: Edge) -> Sight:
+        """What an edge does to it: all its tuples take the same time."""
+        takes_s = edge.bytes * self.s_per_byte
+        return Sight(edge.rate * takes_s, edge.rate * takes_s**2, edge.weight)
+
+    def takes_s(self, edge: Edge) -> float:
+        """How long a tuple is under way that does not wait, as often as it counts."""
+        return edge.weight * (self.latency_s + edge.bytes * self.s_per_byte)
+
+
+class Way(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What tuples meet on some links in a row."""
+
+    latency_s: float = 0.0
+    s_per_byte: float = 0.0
+    wait_s: float = 0.0
+
+    def delay_s(self, size: Array) -> Array:
+        """How long tuples of these sizes take."""
+        return self.latency_s + self.wait_s + size * self.s_per_byte
+
+    def then(self, other: Way) -> Way:
+        """One way after the other."""
+        return Way(
+            self.latency_s + other.latency_s,
+            self.s_per_byte + other.s_per_byte,
+            self.wait_s + other.wait_s,
+        )
+
+
+def used_by(query: Query, tasks: frozenset[str], speed: float) -> tuple[Sight, float]:
+    """What some tasks of a query do to one server, and how long they work on their tuples, each as
+    often as it counts. Where the other tasks are does not matter."""
+    busy: dict[str, float] = {}
+    own: dict[str, float] = {}
+    use, served_s = Sight(), 0.0
+    for task in reversed(query.tasks):
+        if task.name not in tasks:
+            continue
+        out = query.outgoing[task.name]
+        behind = sum(edge.weight for edge in out)
+        here = [edge for edge in out if edge.target in tasks]
+        takes_s = task.work / speed
+        busy[task.name] = takes_s + task.makes * sum(busy[e.target] for e in here)
+        own[task.name] = takes_s + task.makes * sum(own[e.target] * e.weight / behind for e in here)
+        for edge in query.incoming[task.name]:
+            if edge.source not in tasks:
+                took = busy[task.name]
+                use = use.plus(Sight(edge.rate * took, edge.rate * took**2 * 2, edge.weight))
+                served_s += edge.weight * own[task.name]
+    return use, served_s
+
+
+def part_costs_s(parts: Parts, server: ServerSight, alpha: float, merges: bool = False) -> Array:
+    """What each part of a chain would cost on a server: its own latency there, and what it adds to
+    that of others. Infinite where the server would be used beyond its bound or alpha.
+
+    A part that `merges` follows, or is followed by, tasks of its query that are there already: its
+    tuples do not wait once more.
+    """
+    use = server.use
+    load = use.load + parts.load / server.speed
+    second = use.second + parts.second / server.speed**2
+    weight = use.weight + parts.side_weight + (0.0 if merges else parts.main_weight)
+    fits = (load <= server.bound) & (load < alpha) & (load < 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        waits = second / (2 * (1 - load)) * weight
+    return np.where(fits, waits - use.waiting_s + parts.served / server.speed, inf)
+
+
+def link_costs_s(link: LinkSight, weights: Array, sizes: Array, rates: Array) -> Array:
+    """What each edge of a chain costs on a link."""
+    takes = sizes * link.s_per_byte
+    load = link.use.load + rates * takes
+    second = link.use.second + rates * takes**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        waits = second / (2 * (1 - load)) * (link.use.weight + weights)
+    unwaited = weights * (link.latency_s + takes)
+    return np.where(load < 1, waits - link.use.waiting_s + unwaited, inf)

@@ -1,0 +1,114 @@
+"""The trails of a cell: routing ants that come by, and the pheromones they leave (ants 3.3 to 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from random import Random
+
+from australis.kernel.durations import SECOND
+from australis.kernel.machine import Effect, Send
+from australis.protocols.ants.events import AntOptions, Queue
+from australis.protocols.ants.messages import Homing, Hop, Routing
+from australis.protocols.ants.pheromones import Trips, Vector
+
+MOST_STEPS = 64
+"""An ant that has come by so many cells has lost its way."""
+
+
+class Trails:
+    """Vectors and trip times by destination."""
+
+    def __init__(
+        self, name: str, neighbours: Sequence[str], rng: Random, options: AntOptions
+    ) -> None:
+        self._name = name
+        self._neighbours = tuple(neighbours)
+        self._rng = rng
+        self._options = options
+        self.vectors: dict[str, Vector] = {}
+        self.trips: dict[str, Trips] = {}
+        self._used_us: dict[str, int] = {}
+
+    # --- vectors ------------------------------------------------------------------------------
+
+    def vector(self, destination: str, now: int) -> Vector:
+        """The probabilities for a destination; at first all alike, but a neighbour is the way to
+        itself."""
+        self._used_us[destination] = now
+        found = self.vectors.get(destination)
+        if found is None:
+            found = self.vectors[destination] = Vector(self._neighbours)
+            if destination in self._neighbours:
+                found.reinforce(destination, 0.5)
+        return found
+
+    def next(self, destination: str, visited: Collection[str], now: int) -> str:
+        """Where an ant goes from here: to somebody it has not visited, if there is anybody."""
+        fresh = [name for name in self._neighbours if name not in visited]
+        return self.vector(destination, now).choose(self._rng, fresh or self._neighbours)
+
+    def expire(self, now: int) -> None:
+        """Forget what nobody has used for long."""
+        for destination, used in list(self._used_us.items()):
+            if now - used > self._options.expiry_us:
+                del self._used_us[destination]
+                self.vectors.pop(destination, None)
+                self.trips.pop(destination, None)
+
+    # --- routing ants ---------------------------------------------------------------------------
+
+    def send(self, destination: str, number: int, now: int) -> list[Effect]:
+        """Let routing ants leave."""
+        ant = Routing(destination, (), self._name, now, now)
+        return [Queue(ant) for _ in range(number)]
+
+    def arrived(self, ant: Routing, now: int) -> list[Effect]:
+        """One comes by: it waits its turn, or turns round, or has gone in circles for too long."""
+        hops = (*ant.hops, Hop(ant.at, now - ant.since_us))
+        visited = [hop.cell for hop in hops]
+        if self._name in visited:
+            start = visited.index(self._name)
+            if 2 * sum(hop.took_us for hop in hops[start:]) > now - ant.born_us:
+                return []
+            hops = hops[:start]
+        if self._name == ant.destination:
+            return self._home(ant.destination, hops, self._name, 0)
+        if ant.steps >= MOST_STEPS:
+            return []
+        further = Routing(ant.destination, hops, self._name, now, ant.born_us, ant.steps + 1)
+        return [Queue(further)]
+
+    def go_on(self, ant: Routing, now: int) -> list[Effect]:
+        """One has waited its turn: on to the next cell."""
+        if not self._neighbours:
+            return []
+        visited = {self._name, *(hop.cell for hop in ant.hops)}
+        return [Send(self.next(ant.destination, visited, now), ant)]
+
+    def _home(
+        self, destination: str, hops: tuple[Hop, ...], next_: str, took_us: int
+    ) -> list[Effect]:
+        if not hops:
+            return []
+        return [Send(hops[-1].cell, Homing(destination, hops, next_, took_us))]
+
+    def homing(self, ant: Homing, now: int) -> tuple[list[Effect], bool]:
+        """One comes by on its way back and leaves its pheromone; whether it is at home here."""
+        took_us = ant.took_us + ant.hops[-1].took_us
+        self._learn(ant.destination, ant.next, took_us / SECOND, now)
+        left = ant.hops[:-1]
+        return self._home(ant.destination, left, self._name, took_us), not left
+
+    def _learn(self, destination: str, next_: str, took_s: float, now: int) -> None:
+        vector = self.vector(destination, now)
+        trips = self.trips.setdefault(destination, Trips())
+        good = trips.good(took_s)
+        trips.add(took_s)
+        if good and next_ in self._neighbours:
+            r = self._options.reinforcement * trips.best_s / max(took_s, 1e-9)
+            vector.reinforce(next_, min(1.0, r))
+
+    def discourage(self, destination: str, next_: str, now: int) -> None:
+        """A way that did not do."""
+        if next_ in self._neighbours:
+            self.vector(destination, now).discourage(next_, self._options.reinforcement)

@@ -1,0 +1,1 @@
+"""Colonies of ants on simulated servers and links."""

@@ -1,0 +1,224 @@
+"""A colony: a cell at every server of a network, and ants that wait, travel and get lost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from australis.kernel.durations import SECOND
+from australis.kernel.errors import UserError
+from australis.kernel.machine import Message, Send
+from australis.placement.model import Books, Placement
+from australis.placement.network import Network as Ground
+from australis.placement.queries import Query
+from australis.protocols.ants.cell import CellMachine
+from australis.protocols.ants.events import (
+    AntOptions,
+    Dequeued,
+    Queue,
+    Started,
+    Submitted,
+    TellPlaced,
+    TellUnplaced,
+    Withdrawn,
+)
+from australis.protocols.ants.sights import Sight
+from australis.sim.network import Link, Network
+from australis.sim.world import Host, World
+
+
+class Wires(Network):
+    """The links of a network; between servers without one a message takes the network's own way."""
+
+    def __init__(self, ground: Ground, rng: Random, loss: float = 0.0) -> None:
+        super().__init__(rng)
+        self._ground = ground
+        self._loss = loss
+
+    def link(self, sender: str, to: str) -> Link:
+        """The link from one server to another."""
+        found = self._links.get((sender, to))
+        if found is None:
+            route = self._ground.way(sender, to)
+            ways = zip(route or (), (route or ())[1:], strict=False)
+            latency_s = sum(self._ground.links[way].latency_s for way in ways)
+            found = Link(int(latency_s * SECOND) + 10, 0, self._loss, in_order=False)
+            found.cuts = route is None
+            self._links[sender, to] = found
+        return found
+
+    def deliveries(self, sender: str, to: str, now: int) -> list[int]:
+        """When a message arrives."""
+        self.link(sender, to)
+        return super().deliveries(sender, to, now)
+
+
+class CellHost(Host):
+    """A server's place in the world: what waits there waits as long as tuples would."""
+
+    def __init__(self, world: World, name: str, colony: Colony) -> None:
+        super().__init__(world, name)
+        self._colony = colony
+        self._performers[Queue] = self._queue
+        self._performers[TellPlaced] = self._tell_placed
+        self._performers[TellUnplaced] = self._tell_unplaced
+
+    @property
+    def cell(self) -> CellMachine:
+        """Its machine, while it is there."""
+        assert isinstance(self.machine, CellMachine)
+        return self.machine
+
+    def _queue(self, effect: Queue) -> None:
+        wait_us = self._colony.wait_us(self.cell.ground.here().use)
+        self.later(wait_us, self.take, Dequeued(effect.ant))
+
+    def _send(self, effect: Send) -> None:
+        self._colony.count(self.name, effect.to, effect.message)
+        links = self.cell.ground.links
+        wait_us = 0
+        if effect.to in links:
+            wait_us = self._colony.wait_us(self.cell.ground.link(effect.to).use)
+        if wait_us:
+            self.world.at(
+                self.world.now + wait_us, self.world.send, self.name, effect.to, effect.message
+            )
+        else:
+            self.world.send(self.name, effect.to, effect.message)
+
+    def _tell_placed(self, effect: TellPlaced) -> None:
+        self._colony.placed(effect, self.world.now)
+
+    def _tell_unplaced(self, effect: TellUnplaced) -> None:
+        self._colony.unplaced(effect, self.world.now)
+
+
+class Colony:
+    """All cells, and where the queries are."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        seed: int = 1,
+        options: AntOptions | None = None,
+        loss: float = 0.0,
+    ) -> None:
+        self.ground = ground
+        self.options = options or AntOptions()
+        self._rng = Random(seed)
+        self.world = World(Wires(ground, Random(self._rng.random()), loss))
+        self.queries: dict[str, Query] = {}
+        self.placements: dict[str, Placement] = {}
+        self.versions: dict[str, int] = {}
+        self.moves = 0
+        """How often a query that ran was placed anew."""
+        self.refusals: dict[str, str] = {}
+        """Why a query is not placed."""
+        self.placed_us: dict[str, int] = {}
+        self.submitted_us: dict[str, int] = {}
+        self.bytes: dict[tuple[str, str], int] = {}
+        """What ants and cells have sent over each link."""
+        self.messages = 0
+        self.hosts = {name: CellHost(self.world, name, self) for name in ground.servers}
+        for name in ground.servers:
+            self.start(name)
+
+    # --- cells --------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """Begin a life of a cell; queries that are led from there are known to it."""
+        links = {other: self.ground.links[name, other] for other in self.ground.neighbours(name)}
+        rng = Random(self._rng.random())
+        machine = CellMachine(self.ground.servers[name], links, rng, self.options)
+        led = tuple(query for query in self.queries.values() if leader(query) == name)
+        self.hosts[name].start(machine, Started(self.hosts[name].life + 1, led))
+
+    def crash(self, name: str) -> None:
+        """End a life of a cell."""
+        self.hosts[name].crash()
+
+    def wait_us(self, use: Sight) -> int:
+        """How long an ant waits in a queue: not at all if nobody is there, else for a time."""
+        if use.load <= 0 or self._rng.random() >= use.load:
+            return 0
+        mean_s = min(60.0, use.wait_s / use.load)
+        return int(self._rng.expovariate(1 / mean_s) * SECOND) if mean_s > 0 else 0
+
+    def count(self, sender: str, to: str, message: Message) -> None:
+        """A message goes out."""
+        self.messages += 1
+        if self.weighs:
+            link = (sender, to)
+            self.bytes[link] = self.bytes.get(link, 0) + len(msgspec.msgpack.encode(message))
+
+    weighs = False
+    """Whether messages are weighed, which takes longer than sending them."""
+
+    # --- queries ------------------------------------------------------------------------------
+
+    def submit(self, query: Query) -> None:
+        """Let a query be placed."""
+        for end, at in query.pinned.items():
+            if at not in self.ground.servers:
+                raise UserError(f"has {end} at {at}, which is not a server", name=query.name)
+        for consumer in query.consumers:
+            for producer in query.producers:
+                if self.ground.way(producer.at, consumer.at) is None:
+                    raise UserError(
+                        f"has no way from {producer.name} at {producer.at} to {consumer.name}"
+                        f" at {consumer.at}",
+                        name=query.name,
+                    )
+        self.queries[query.name] = query
+        self.submitted_us[query.name] = self.world.now
+        self.hosts[leader(query)].take(Submitted(query))
+
+    def withdraw(self, name: str) -> None:
+        """Let a query end."""
+        query = self.queries.pop(name)
+        self.placements.pop(name, None)
+        self.versions.pop(name, None)
+        self.hosts[leader(query)].take(Withdrawn(name))
+
+    def placed(self, told: TellPlaced, now: int) -> None:
+        """A query runs."""
+        if told.query not in self.queries:
+            return
+        self.moves += told.query in self.placements
+        self.placements[told.query] = Placement(told.hosts, told.routes)
+        self.versions[told.query] = told.version
+        self.placed_us[told.query] = now
+        self.refusals.pop(told.query, None)
+
+    def unplaced(self, told: TellUnplaced, now: int) -> None:
+        """A query does not run, for now."""
+        self.placements.pop(told.query, None)
+        self.refusals[told.query] = told.why
+
+    def books(self) -> Books:
+        """What everything costs, by the whole model."""
+        books = Books(self.ground)
+        for name, placement in self.placements.items():
+            books.add(self.queries[name], placement)
+        return books
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+        self.world.run(self.world.now + int(seconds * SECOND))
+
+    def run_until_placed(self, patience_s: float = 60.0, step_s: float = 0.25) -> bool:
+        """Let time pass until every query runs; False if that takes too long."""
+        until = self.world.now + int(patience_s * SECOND)
+        while len(self.placements) < len(self.queries):
+            if self.world.now >= until:
+                return False
+            self.run(step_s)
+        return True
+
+
+def leader(query: Query) -> str:
+    """Where a query is led from: at the producer of its longest chain."""
+    from australis.protocols.ants.chains import chains
+
+    return query.pinned[chains(query)[0].source]

@@ -1,7 +1,7 @@
 """`australis bench steady`: a cluster for a long time: does it keep its memory and disk to itself?
 
 Two replicas on Spark count by key in windows at 3,000 tuples/s. Every few seconds the memory of each
-node's processes and the size of its files are noted; after a time for warming up, straight lines
+node's processes and the size of its files are noted; from when everything is warm, straight lines
 through them tell how they grow.
 """
 
@@ -36,8 +36,8 @@ COUNTS = """\
 NODES = {"a": "spark", "b": "spark", "e": "reference"}
 MAX_DELAY_S = 10
 EVERY_S = 5.0
-WARM = 0.25
-"""This part of the time is for warming up."""
+WARM_UP_MIN = 10.0
+"""So long a JVM compiles what is used often, and grows by that."""
 SLOPE_MB = 1.0
 """So much memory a node may gain in a minute."""
 
@@ -45,8 +45,13 @@ Say = Callable[[str], None]
 Sample = dict[str, float]
 
 
-def measure(minutes: float, scratch: Path | None = None, say: Say = print) -> dict[str, Any]:
-    """One run of so many minutes after all is stable."""
+def measure(
+    minutes: float,
+    warm_up_min: float = WARM_UP_MIN,
+    scratch: Path | None = None,
+    say: Say = print,
+) -> dict[str, Any]:
+    """One run of so many minutes after all is stable and warm."""
     root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
     try:
         path = clusters.write(
@@ -63,10 +68,10 @@ def measure(minutes: float, scratch: Path | None = None, say: Say = print) -> di
         say("two replicas start")
         with Trial(path, "counts", keep=False) as trial:
             trial.wait_until_stable()
-            samples = _samples(trial, minutes * 60, say)
+            samples = _samples(trial, (warm_up_min + minutes) * 60, say)
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    return _result(samples, minutes)
+    return _result(samples, minutes, warm_up_min)
 
 
 def _samples(trial: Trial, seconds: float, say: Say) -> dict[str, list[Sample]]:
@@ -104,18 +109,19 @@ def _size(directory: Path) -> int:
     return size
 
 
-def slope(samples: list[Sample], what: str) -> float:
-    """How much it grows in a minute, by a straight line through the later part of the samples.
+def slope(samples: list[Sample], what: str, since_s: float = 0.0) -> float:
+    """How much it grows in a minute, by a straight line through the samples since then.
 
     >>> round(slope([{"at_s": 30.0 * n, "mb": 100.0 + n} for n in range(20)], "mb"), 6)
     2.0
     """
-    later = samples[int(len(samples) * WARM) :]
+    later = [sample for sample in samples if sample["at_s"] >= since_s]
     times = np.array([s["at_s"] for s in later]) / 60
     return float(np.polyfit(times, np.array([s[what] for s in later]), 1)[0])
 
 
-def _result(samples: dict[str, list[Sample]], minutes: float) -> dict[str, Any]:
+def _result(samples: dict[str, list[Sample]], minutes: float, warm_up_min: float) -> dict[str, Any]:
+    warm_s = warm_up_min * 60
     nodes: dict[str, dict[str, float]] = {}
     targets: list[dict[str, Any]] = []
     for node, found in samples.items():
@@ -125,12 +131,12 @@ def _result(samples: dict[str, list[Sample]], minutes: float) -> dict[str, Any]:
         nodes[node] = {
             "python_mb": last["python_mb"],
             "jvm_mb": last["jvm_mb"],
-            "python_mb_per_min": slope(found, "python_mb"),
-            "jvm_mb_per_min": slope(found, "jvm_mb"),
-            "mb_per_min": slope(found, "all_mb"),
+            "python_mb_per_min": slope(found, "python_mb", warm_s),
+            "jvm_mb_per_min": slope(found, "jvm_mb", warm_s),
+            "mb_per_min": slope(found, "all_mb", warm_s),
             "disk_mb": last["disk_mb"],
             "most_disk_mb": max(one["disk_mb"] for one in found),
-            "disk_mb_per_min": slope(found, "disk_mb"),
+            "disk_mb_per_min": slope(found, "disk_mb", warm_s),
         }
         for what, name in (("mb_per_min", "memory"), ("disk_mb_per_min", "disk")):
             value = nodes[node][what]
@@ -145,6 +151,7 @@ def _result(samples: dict[str, list[Sample]], minutes: float) -> dict[str, Any]:
     return {
         "bench": "steady",
         "minutes": minutes,
+        "warm_up_minutes": warm_up_min,
         "rate": RATE,
         "nodes": nodes,
         "samples": samples,
@@ -155,8 +162,9 @@ def _result(samples: dict[str, list[Sample]], minutes: float) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
     lines = [
-        f"{result['minutes']:g} minutes at {result['rate']:,} tuples/s, two replicas (a, b) and a"
-        " source (e); memory at the end, and how it grew after warming up",
+        f"{result['minutes']:g} minutes at {result['rate']:,} tuples/s, after"
+        f" {result['warm_up_minutes']:g} to warm up: two replicas (a, b) and a source (e);"
+        " memory at the end, and how it grew",
         f"  {'':4}{'Python':>20}{'JVM':>20}{'disk at the end':>18}{'at most':>10}",
     ]
     for node, n in result["nodes"].items():

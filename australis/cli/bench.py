@@ -145,9 +145,16 @@ def replicated(rows: int, rounds: int, scratch: Path | None, as_json: bool) -> N
 @click.option(
     "--minutes", type=click.FloatRange(min=1), default=20, show_default=True, help="How long."
 )
+@click.option(
+    "--warm-up",
+    type=click.FloatRange(min=0),
+    default=10,
+    show_default=True,
+    help="Minutes before that, in which a JVM still compiles.",
+)
 @click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def steady(minutes: float, scratch: Path | None, as_json: bool) -> None:
+def steady(minutes: float, warm_up: float, scratch: Path | None, as_json: bool) -> None:
     """Two replicas for a long time: do memory and disk stay as they are?
 
     3,000 tuples/s; the memory of each node's processes and the size of its files, and
@@ -155,7 +162,7 @@ def steady(minutes: float, scratch: Path | None, as_json: bool) -> None:
     """
     from australis.bench.steady import measure, table
 
-    result = measure(minutes, scratch, _to_stderr)
+    result = measure(minutes, warm_up, scratch, _to_stderr)
     _tell(result, table(result), as_json)
 
 

@@ -64,10 +64,12 @@ def node(name: str, file: Path, as_json: bool) -> None:
       australis node a --cluster examples/cluster.yaml
     """
     from australis.live.client import load_cluster
+    from australis.live.node.memory import give_back
     from australis.live.node.process import Node
     from australis.live.processes import PidFile
     from australis.live.supervise import pid_file
 
+    give_back()
     say = Teller(as_json)
     cluster, diagram, base = load_cluster(file)
     one = Node(cluster, diagram, name, base=base)

@@ -45,6 +45,7 @@ from australis.live.node.hosts import ReplicaHost, SourceHost
 from australis.live.node.lane_work import LaneWork
 from australis.live.node.lanes import Lanes
 from australis.live.node.links import Mismatch, connect, greeted, sentence_of
+from australis.live.node.memory import spark_settings
 from australis.live.node.post import Post
 from australis.live.node.reference_lanes import ReferenceLanes
 from australis.live.node.server import NodeServer
@@ -76,25 +77,6 @@ if TYPE_CHECKING:
     from australis.live.node.metrics import MetricsServer
 
 SNAPSHOT_PATIENCE_S = 60.0
-
-
-def memory_settings(memory_mb: int) -> dict[str, str]:
-    """What keeps a node's JVM from growing by more than about a megabyte a minute.
-
-    Its heap may be used from the beginning. About one class is compiled for every micro-batch, and
-    they are given up only in a cycle of the garbage collector for the old generation, which a heap
-    that stays small does not need for hours: so there is one every few minutes, beside the work.
-    Machine code grew to 95 MB in eleven minutes without a limit. A state's newest rows are kept by
-    RocksDB until they are 64 MB if nothing else is said.
-    """
-    return {
-        "spark.driver.memory": f"{memory_mb}m",
-        "spark.driver.defaultJavaOptions": (
-            f"-Xms{memory_mb}m -XX:ReservedCodeCacheSize=80m -XX:+ExplicitGCInvokesConcurrent"
-        ),
-        "spark.cleaner.periodicGC.interval": "5min",
-        "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB": "16",
-    }
 
 
 def reference_schemas(diagram: Diagram, topology: Topology) -> dict[str, Schema]:
@@ -310,7 +292,7 @@ class Node:
                 self._spark = open_session(
                     self._place.master,
                     f"australis {self.cluster} {self.name}",
-                    settings=memory_settings(self._place.memory_mb),
+                    settings=spark_settings(self._place.memory_mb),
                     log=self._state.spark_log,
                     preload=FACTORY.partition(":")[0],
                 )

@@ -30,7 +30,7 @@ lint: setup ## ruff and mypy
 	@.venv/bin/mypy
 
 unit: setup ## the tests of what needs neither Spark nor processes, a minute
-	@$(PY) -m pytest tests/kernel tests/queueing tests/streams tests/diagram tests/catalog tests/reference tests/protocols tests/test_layers.py
+	@$(PY) -m pytest tests/kernel tests/queueing tests/placement tests/streams tests/diagram tests/catalog tests/reference tests/protocols tests/test_layers.py
 
 property: setup ## every operator under ten random data sets, against DuckDB
 	@AUSTRALIS_EXAMPLES=10 $(PY) -m pytest tests/spark/test_operators.py --timeout=3600
@@ -41,7 +41,8 @@ crash: setup ## kill -9 at random moments, a hundred times
 chaos: setup ## clusters of real processes, on Spark too, that are killed and cut off; some minutes
 	@$(PY) -m pytest tests/chaos --timeout=1800
 
-sim: setup ## twenty thousand fault schedules in the simulated world, and five thousand of moves
+sim: setup ## twenty thousand fault schedules in the simulated world, five thousand of moves, two of ants
+	@$(AUSTRALIS) sim ants --seeds 0:1999
 	@$(AUSTRALIS) sim movement --seeds 0:4999
 	@$(AUSTRALIS) sim dpc --seeds 0:19999
 

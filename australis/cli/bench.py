@@ -198,6 +198,28 @@ def ring(peers: int, lookups: int, as_json: bool) -> None:
     _tell(result, table(result), as_json)
 
 
+@bench.command()
+@click.option(
+    "--instances",
+    type=COUNT,
+    default=100,
+    show_default=True,
+    help="Random queries beside the optimum.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def placement(instances: int, as_json: bool) -> None:
+    """Placements by ants beside the optimum, steepest descent and a solver.
+
+    How near to the optimum, and how long and how many evaluations of the queueing model it takes, from
+    10 to 150 tasks. Some minutes.
+    """
+    from australis.bench.placement import measure, table
+
+    with _bar("queries") as done:
+        result = measure(instances, _to_stderr, done)
+    _tell(result, table(result), as_json)
+
+
 @contextmanager
 def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error that is told how much is done, of how much."""

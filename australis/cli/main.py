@@ -20,9 +20,11 @@ from australis.cli.contracts import contracts
 from australis.cli.diagrams import check, convert, draw
 from australis.cli.experiment import experiment
 from australis.cli.fault import fault
+from australis.cli.place import place
 from australis.cli.run import run
 from australis.cli.scenario import scenario
 from australis.cli.sim import sim
+from australis.cli.sim_ants import ants
 from australis.cli.sim_hotspots import hotspots
 from australis.cli.sim_movement import movement
 from australis.cli.status import status
@@ -63,9 +65,10 @@ def cli() -> None:
 
 for command in (
     *(check, draw, convert, run, up, down, status, tail, fault, node, certs),
-    *(contracts, sim, scenario, bench, experiment),
+    *(contracts, place, sim, scenario, bench, experiment),
 ):
     cli.add_command(command)
+sim.add_command(ants)
 sim.add_command(movement)
 sim.add_command(hotspots)
 

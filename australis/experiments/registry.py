@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from australis.experiments import (
+    ants_adaptation,
+    ants_beta,
+    ants_quality,
+    ants_scale,
     contracts_beyond,
     contracts_chain,
     contracts_convergence,
@@ -52,6 +56,10 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     synergy_migration_overhead.EXPERIMENT,
     synergy_load_updates.EXPERIMENT,
     synergy_beyond.EXPERIMENT,
+    ants_quality.EXPERIMENT,
+    ants_adaptation.EXPERIMENT,
+    ants_beta.EXPERIMENT,
+    ants_scale.EXPERIMENT,
 )
 
 

@@ -94,10 +94,17 @@ KM_PER_S = 200_000.0
 """Light in glass."""
 
 
-def query(name: str, network: Network, tasks: int, rng: Random, rate: float = 30.0) -> Query:
+def query(
+    name: str,
+    network: Network,
+    tasks: int,
+    rng: Random,
+    rate: float = 30.0,
+    work: float = 1.0,
+) -> Query:
     """A query with so many tasks: a chain, and from four tasks on others that join in or split off.
 
-    Its producers and consumers are at different servers, as far as there are enough.
+    Tasks do 1 to 5 ms of work for a tuple, times `work`. Its producers and consumers are at different servers, as far as there are enough.
 
     >>> made = query("q", transit_stub(20, Random(1)), 8, Random(2))
     >>> len(made.tasks), made.producers[0].rate > 0
@@ -108,20 +115,22 @@ def query(name: str, network: Network, tasks: int, rng: Random, rate: float = 30
     joins = rng.randint(0, min(2, tasks // 4))
     splits = rng.randint(0, min(1, (tasks - joins) // 4))
     trunk = tasks - joins - splits
-    made = [Task(f"{name}.1", (f"{name}.p0",), *_task(rng))]
-    made += [Task(f"{name}.{n}", (f"{name}.{n - 1}",), *_task(rng)) for n in range(2, trunk + 1)]
+    made = [Task(f"{name}.1", (f"{name}.p0",), *_task(rng, work))]
+    made += [
+        Task(f"{name}.{n}", (f"{name}.{n - 1}",), *_task(rng, work)) for n in range(2, trunk + 1)
+    ]
     producers, sides = [f"{name}.p0"], []
     for number in range(joins):
         into = rng.randrange(1, trunk)
         producers.append(f"{name}.p{number + 1}")
-        side = Task(f"{name}.j{number}", (producers[-1],), *_task(rng))
+        side = Task(f"{name}.j{number}", (producers[-1],), *_task(rng, work))
         made[into] = replace(made[into], inputs=(*made[into].inputs, side.name), makes=0.5)
         sides.append(side)
     made = [*sides, *made]  # inputs come first
     ends = [f"{name}.{trunk}"]
     for number in range(splits):
         from_ = f"{name}.{rng.randrange(1, trunk)}"
-        made.append(Task(f"{name}.s{number}", (from_,), *_task(rng)))
+        made.append(Task(f"{name}.s{number}", (from_,), *_task(rng, work)))
         ends.append(made[-1].name)
     places = rng.sample(sorted(network.servers), min(len(network.servers), len(producers) + 2))
     return Query(
@@ -135,9 +144,9 @@ def query(name: str, network: Network, tasks: int, rng: Random, rate: float = 30
     )
 
 
-def _task(rng: Random) -> tuple[float, float, float]:
+def _task(rng: Random, work: float) -> tuple[float, float, float]:
     """Work for a tuple, tuples it makes of one, and their size."""
-    return rng.uniform(0.001, 0.005), rng.uniform(0.6, 1.1), _size(rng)
+    return work * rng.uniform(0.001, 0.005), rng.uniform(0.6, 1.1), _size(rng)
 
 
 def _size(rng: Random) -> float:

@@ -128,12 +128,14 @@ def footprint(query: Query, placement: Placement, network: Network) -> Footprint
 class Books:
     """What all placed queries do to the servers and links of a network."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, others: Mapping[Spot, Use] | None = None) -> None:
         self.network = network
+        self.others = dict(others or {})
+        """What is done to servers and links by whatever is no query."""
         self.placed: dict[str, tuple[Query, Placement, Footprint]] = {}
         self.evaluations = 0
         """How often the wait in a queue was worked out."""
-        self._uses: dict[Spot, Use] = {}
+        self._uses = dict(self.others)
 
     def use(self, spot: Spot) -> Use:
         """What is done to a server or link."""
@@ -156,6 +158,8 @@ class Books:
             left = self._uses[spot] - use
             if left.weight > 1e-12:
                 self._uses[spot] = left
+            elif spot in self.others:
+                self._uses[spot] = self.others[spot]
             else:
                 del self._uses[spot]
 

@@ -95,12 +95,12 @@ def open_session(
             " say with --host at which address they can"
         )
     builder = SparkSession.builder.master(master).appName(name)
-    cores = str(_cores(master))
+    cores = _cores(master)
     reach = {} if local else {"spark.driver.host": host}
     everything = {
-        "spark.sql.shuffle.partitions": cores,
-        # One more than usual is forked when two queries plan at one moment, and kept otherwise.
-        "spark.python.factory.idleWorkerMaxPoolSize": cores,
+        "spark.sql.shuffle.partitions": str(cores),
+        # Those that were forked for a rush go again; a query and its warm one may be at work at once.
+        "spark.python.factory.idleWorkerMaxPoolSize": str(cores + 1),
         **TUNING,
         **reach,
         **(settings or {}),

@@ -12,7 +12,15 @@ from australis.kernel.machine import Effect, Event, MessageReceived, Send, SetTi
 from australis.placement.network import Server
 from australis.placement.queries import Query
 from australis.protocols.ants import seeking
-from australis.protocols.ants.events import AntOptions, Dequeued, Started, Submitted, Withdrawn
+from australis.protocols.ants.events import (
+    AntOptions,
+    Dequeued,
+    Disturbed,
+    Measured,
+    Started,
+    Submitted,
+    Withdrawn,
+)
 from australis.protocols.ants.ground import Ground
 from australis.protocols.ants.leading import Leading
 from australis.protocols.ants.messages import (
@@ -45,6 +53,8 @@ VERSIONS = 1 << 32
 class CellMachine:
     """One cell."""
 
+    ground_class = Ground
+
     def __init__(
         self,
         server: Server,
@@ -55,17 +65,17 @@ class CellMachine:
         self.name = server.name
         self.options = options or AntOptions()
         self._rng = rng
-        self.ground = Ground(server, links)
+        self.ground = self.ground_class(server, links)
         self.trails = Trails(self.name, tuple(links), rng, self.options)
         self.scents = Scents(self.name, self.ground, self.options)
-        self._scouting = Scouting(self.name, self.ground, self.trails, self.scents, self.options)
+        self.scouting = Scouting(self.name, self.ground, self.trails, self.scents, self.options)
         self._seekings: dict[tuple[str, int, int], Seeking] = {}
         self.leaders: dict[str, Leading] = {}
         self._first = 0
         self._messages: dict[type, Callable[[str, Any, int], list[Effect]]] = {
             Routing: lambda sender, ant, now: self.trails.arrived(ant, now),
             Homing: self._homing,
-            Scout: lambda sender, ant, now: self._scouting.arrived(ant, now),
+            Scout: lambda sender, ant, now: self.scouting.arrived(ant, now),
             Reporting: self._reporting,
             Seek: lambda sender, m, now: self._seek_here(m.goal, m.destination, sender, now),
             Sought: self._sought,
@@ -87,11 +97,19 @@ class CellMachine:
             case Dequeued(ant):
                 if isinstance(ant, Routing):
                     return self.trails.go_on(ant, now)
-                return self._scouting.go_on(ant, now)
+                return self.scouting.go_on(ant, now)
             case TimerFired(name):
                 return self._fired(name, now)
             case Submitted(query):
                 return self._lead(query, now)
+            case Measured(query):
+                self.ground.measured(query)
+                if query.name in self.leaders:
+                    self.leaders[query.name].measured(query)
+                return []
+            case Disturbed(use):
+                self.ground.busy_with(use)
+                return []
             case Withdrawn(name):
                 leader = self.leaders.pop(name, None)
                 return leader.end() if leader is not None else []
@@ -104,7 +122,7 @@ class CellMachine:
         soon = self._rng.randrange(1, self.options.scent_us)
         effects: list[Effect] = [
             SetTimer(SCENT, now + soon),
-            SetTimer(TIDY, now + self.options.resend_us),
+            SetTimer(TIDY, now + self.options.hold_us // 4),
         ]
         for query in queries:
             effects += self._lead(query, now)
@@ -116,7 +134,7 @@ class CellMachine:
         if name == TIDY:
             self.ground.expire(now)
             self.trails.expire(now)
-            return [SetTimer(TIDY, now + self.options.resend_us)]
+            return [SetTimer(TIDY, now + self.options.hold_us // 4)]
         kind, _, rest = name.partition(" ")
         if kind == "lead":
             leader = self.leaders.get(rest)
@@ -151,7 +169,7 @@ class CellMachine:
                 self._sought(self.name, said, at) if leader == self.name else [Send(leader, said)]
             )
 
-        found = Seeking(goal, target, self.trails, self._scouting, self._rng, self.options, done)
+        found = Seeking(goal, target, self.trails, self.scouting, self._rng, self.options, done)
         self._seekings[key] = found
         return found.start(now, at_home=target == self.name)
 
@@ -178,7 +196,7 @@ class CellMachine:
         return effects
 
     def _reporting(self, sender: str, ant: Reporting, now: int) -> list[Effect]:
-        effects = self._scouting.returning(ant, now)
+        effects = self.scouting.returning(ant, now)
         if effects is not None:
             return effects
         one = self._seekings.get(ant.goal)

@@ -8,6 +8,7 @@ from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.machine import Effect, Event
 from australis.placement.queries import Query
 from australis.protocols.ants.messages import Routing, Scout
+from australis.protocols.ants.sights import Sight
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,18 @@ class Withdrawn(Event, frozen=True, gc=False):
     """A query is not wanted any longer."""
 
     name: str
+
+
+class Measured(Event, frozen=True, gc=False):
+    """What a query does has changed, as far as was measured: its rates, sizes or work."""
+
+    query: Query
+
+
+class Disturbed(Event, frozen=True, gc=False):
+    """What uses the server besides queries has changed."""
+
+    use: Sight
 
 
 class Dequeued(Event, frozen=True, gc=False):

@@ -35,35 +35,54 @@ class Ground:
             for name, wire in links.items()
         }
         self._parts: dict[tuple[str, int], _Part] = {}
-        self._others: Sight = Sight()
+        self._others = Sight()
         """What uses the server besides."""
+        self._uses: dict[str, Sight] = {}
+        """How the server is used without one query, as far as it was asked for since it changed,"""
+        self._links: dict[tuple[str, str], LinkSight] = {}
+        """and links."""
 
     # --- what is seen -----------------------------------------------------------------------
 
     def busy_with(self, use: Sight) -> None:
         """What uses the server besides queries has changed."""
         self._others = use
+        self._changed()
 
     def here(
         self, but: str = "", query: Query | None = None, tasks: frozenset[str] = frozenset()
     ) -> ServerSight:
         """The server, without what it has of a query, but with these tasks of it."""
-        use = self._others
-        for (name, _), part in self._parts.items():
-            if name != but:
-                use = use.plus(part.use)
+        use = self._uses.get(but)
+        if use is None:
+            use = self._uses[but] = self._sum(but)
         if query is not None and tasks:
             use = use.plus(used_by(query, tasks, self.server.speed)[0])
         return ServerSight(self.server.name, self.server.speed, self.server.bound, use)
 
     def link(self, to: str, but: str = "") -> LinkSight:
         """A link, without what it has of a query."""
-        bare = self.links[to]
-        use = bare.use
+        found = self._links.get((to, but))
+        if found is None:
+            bare = self.links[to]
+            use = bare.use
+            for (name, _), part in self._parts.items():
+                if name != but and to in part.links:
+                    use = use.plus(part.links[to])
+            found = LinkSight(bare.latency_s, bare.s_per_byte, use)
+            self._links[to, but] = found
+        return found
+
+    def _sum(self, but: str) -> Sight:
+        use = self._others
         for (name, _), part in self._parts.items():
-            if name != but and to in part.links:
-                use = use.plus(part.links[to])
-        return LinkSight(bare.latency_s, bare.s_per_byte, use)
+            if name != but:
+                use = use.plus(part.use)
+        return use
+
+    def _changed(self) -> None:
+        self._uses.clear()
+        self._links.clear()
 
     # --- shares -----------------------------------------------------------------------------
 
@@ -100,6 +119,13 @@ class Ground:
         runs = known is not None and known.runs
         sent = self._sent(query, share)
         self._parts[query.name, version] = _Part(share, query, until_us, runs, use, served_s, sent)
+        self._changed()
+
+    def measured(self, query: Query) -> None:
+        """What a query does has changed."""
+        for (name, version), part in list(self._parts.items()):
+            if name == query.name and set(part.share.tasks) <= set(query.task):
+                self.hold(query, version, part.share, part.until_us)
 
     def keep(self, name: str, version: int, until_us: int) -> float | None:
         """Run a share until then; what it costs, or None if it is not there."""
@@ -111,17 +137,20 @@ class Ground:
 
     def release(self, name: str, version: int) -> None:
         """Let a share go."""
-        self._parts.pop((name, version), None)
+        if self._parts.pop((name, version), None) is not None:
+            self._changed()
 
     def expire(self, now: int) -> None:
         """Let everything go that nobody has asked for in time."""
         for key, part in list(self._parts.items()):
             if part.until_us <= now:
                 del self._parts[key]
+                self._changed()
 
-    def running(self) -> dict[tuple[str, int], tuple[str, ...]]:
-        """The tasks of each share that runs here."""
-        return {key: part.share.tasks for key, part in self._parts.items() if part.runs}
+    def running(self) -> dict[tuple[str, int], tuple[Query, tuple[str, ...]]]:
+        """Each share that runs here, by query and version: the query and the tasks of it."""
+        parts = self._parts.items()
+        return {key: (part.query, part.share.tasks) for key, part in parts if part.runs}
 
     @property
     def load(self) -> float:

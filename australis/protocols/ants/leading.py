@@ -50,7 +50,9 @@ class _Plan:
     chain: int = 0
     """The chain that is sought,"""
     until_us: int = 0
-    """for so long."""
+    """for so long,"""
+    asked_us: int = 0
+    """and when that was asked for last."""
     shares: tuple[Share, ...] = ()
     kept: dict[str, float] = field(default_factory=dict)
     """The cells that said so, and what their shares cost."""
@@ -113,6 +115,11 @@ class Leading:
             effects += self._begin(now)
         return effects
 
+    def measured(self, query: Query) -> None:
+        """What the query does has changed; its tasks are the same."""
+        if [task.name for task in query.tasks] == [task.name for task in self.query.tasks]:
+            self.query, self._chains = query, chains(query)
+
     # --- looking for a placement ----------------------------------------------------------------
 
     def _begin(self, now: int) -> list[Effect]:
@@ -122,9 +129,13 @@ class Leading:
         return self._seek_chain(self._next, now)
 
     def _seek_chain(self, plan: _Plan, now: int) -> list[Effect]:
-        chain = self._chains[plan.chain]
         options = self._options
         plan.until_us = now + SEEK_ROUNDS * options.patience_us * options.tries
+        return self._ask_for_chain(plan, now)
+
+    def _ask_for_chain(self, plan: _Plan, now: int) -> list[Effect]:
+        plan.asked_us = now
+        chain = self._chains[plan.chain]
         source = plan.hosts.get(chain.source) or self.query.pinned[chain.source]
         target = plan.hosts.get(chain.target) or self.query.pinned[chain.target]
         goal = Goal(self.query, plan.version, plan.chain, dict(plan.hosts))
@@ -209,6 +220,8 @@ class Leading:
             until, effects = plan.until_us, self._enforce(plan, plan.enforced_us)
             plan.until_us = until
             return effects
+        if now - plan.asked_us > 2 * self._options.patience_us:
+            return self._ask_for_chain(plan, now)
         return []
 
     def kept(self, sender: str, message: Kept, now: int) -> list[Effect]:
@@ -250,10 +263,10 @@ class Leading:
         silent = [cell for cell, heard in plan.heard_us.items() if now - heard > lease]
         if silent:
             return self._broken(silent[0], now)
-        if now - self._renewed_us < lease // 4:
-            return []
-        self._renewed_us = now
-        return self._ask_to_keep(plan)
+        if now - self._renewed_us >= lease // 4:
+            self._renewed_us = now
+        heard = {cell: 0.0 for cell, at in plan.heard_us.items() if at >= self._renewed_us}
+        return self._ask_to_keep(plan, but=heard)
 
     def _broken(self, cell: str, now: int) -> list[Effect]:
         """A cell has lost its share: the rest of the placement is of no use."""

@@ -42,6 +42,8 @@ class Scouting:
         self._options = options
         self._failed: dict[tuple[str, ...], set[int]] = {}
         """How greedy those were that failed, by the way they came."""
+        self.evaluations = 0
+        """How often the wait in a queue was worked out."""
 
     def arrived(self, ant: Scout, now: int) -> list[Effect]:
         """One comes by: it looks around, and waits its turn or turns round."""
@@ -73,6 +75,9 @@ class Scouting:
         """It is at its destination: it makes up its mind and goes back."""
         chain, its_parts = chain_of(ant.goal.query, ant.goal.chain)
         path = tuple(stop.server.name for stop in ant.stops)
+        size = len(chain.tasks)
+        servers = sum(1 + len(stop.detours) for stop in ant.stops)
+        self.evaluations += servers * size * (size + 1) // 2 + len(ant.stops) * (size + 1)
         found = best_along(chain, its_parts, ant.stops, ant.alpha, ant.greed)
         if found is None:
             greeds = self._failed.setdefault(path, set())

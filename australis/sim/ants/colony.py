@@ -9,13 +9,17 @@ import msgspec
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import UserError
 from australis.kernel.machine import Message, Send
-from australis.placement.model import Books, Placement
+from australis.kernel.trace import Trace
+from australis.placement.model import Books, Placement, Spot, Use
 from australis.placement.network import Network as Ground
 from australis.placement.queries import Query
 from australis.protocols.ants.cell import CellMachine
+from australis.protocols.ants.chains import chains
 from australis.protocols.ants.events import (
     AntOptions,
     Dequeued,
+    Disturbed,
+    Measured,
     Queue,
     Started,
     Submitted,
@@ -24,6 +28,7 @@ from australis.protocols.ants.events import (
     Withdrawn,
 )
 from australis.protocols.ants.sights import Sight
+from australis.queueing.flows import Demand, Flow
 from australis.sim.network import Link, Network
 from australis.sim.world import Host, World
 
@@ -47,6 +52,12 @@ class Wires(Network):
             found.cuts = route is None
             self._links[sender, to] = found
         return found
+
+    def heal(self) -> None:
+        """Let nothing get lost from now on."""
+        self._loss = 0.0
+        for link in self._links.values():
+            link.loss = 0.0
 
     def deliveries(self, sender: str, to: str, now: int) -> list[int]:
         """When a message arrives."""
@@ -103,11 +114,15 @@ class Colony:
         seed: int = 1,
         options: AntOptions | None = None,
         loss: float = 0.0,
+        cell_class: type[CellMachine] = CellMachine,
+        trace: Trace | None = None,
     ) -> None:
         self.ground = ground
+        self._cell_class = cell_class
         self.options = options or AntOptions()
         self._rng = Random(seed)
-        self.world = World(Wires(ground, Random(self._rng.random()), loss))
+        self.wires = Wires(ground, Random(self._rng.random()), loss)
+        self.world = World(self.wires, trace)
         self.queries: dict[str, Query] = {}
         self.placements: dict[str, Placement] = {}
         self.versions: dict[str, int] = {}
@@ -120,6 +135,8 @@ class Colony:
         self.bytes: dict[tuple[str, str], int] = {}
         """What ants and cells have sent over each link."""
         self.messages = 0
+        self.disturbances: dict[Spot, Use] = {}
+        """What uses servers besides queries."""
         self.hosts = {name: CellHost(self.world, name, self) for name in ground.servers}
         for name in ground.servers:
             self.start(name)
@@ -130,7 +147,7 @@ class Colony:
         """Begin a life of a cell; queries that are led from there are known to it."""
         links = {other: self.ground.links[name, other] for other in self.ground.neighbours(name)}
         rng = Random(self._rng.random())
-        machine = CellMachine(self.ground.servers[name], links, rng, self.options)
+        machine = self._cell_class(self.ground.servers[name], links, rng, self.options)
         led = tuple(query for query in self.queries.values() if leader(query) == name)
         self.hosts[name].start(machine, Started(self.hosts[name].life + 1, led))
 
@@ -155,6 +172,13 @@ class Colony:
     weighs = False
     """Whether messages are weighed, which takes longer than sending them."""
 
+    def heal(self) -> None:
+        """Nothing fails from now on, and nothing gets lost."""
+        self.wires.heal()
+        for name, host in self.hosts.items():
+            if host.machine is None:
+                self.start(name)
+
     # --- queries ------------------------------------------------------------------------------
 
     def submit(self, query: Query) -> None:
@@ -173,6 +197,18 @@ class Colony:
         self.queries[query.name] = query
         self.submitted_us[query.name] = self.world.now
         self.hosts[leader(query)].take(Submitted(query))
+
+    def change_rates(self, query: Query) -> None:
+        """A query that is placed has other rates from now on; all cells measure it."""
+        self.queries[query.name] = query
+        for host in self.hosts.values():
+            host.take(Measured(query))
+
+    def disturb(self, server: str, load: float, service_s: float) -> None:
+        """Others use a server for this part of its time, for so long each time."""
+        use = Sight(load, 2 * load * service_s, 0.0)
+        self.disturbances[server] = Use(Demand.of(Flow(load / service_s, service_s)), 0.0)
+        self.hosts[server].take(Disturbed(use))
 
     def withdraw(self, name: str) -> None:
         """Let a query end."""
@@ -198,10 +234,16 @@ class Colony:
 
     def books(self) -> Books:
         """What everything costs, by the whole model."""
-        books = Books(self.ground)
+        books = Books(self.ground, self.disturbances)
         for name, placement in self.placements.items():
             books.add(self.queries[name], placement)
         return books
+
+    @property
+    def evaluations(self) -> int:
+        """How often scouts have worked out the wait in a queue."""
+        there = (host for host in self.hosts.values() if host.machine is not None)
+        return sum(host.cell.scouting.evaluations for host in there)
 
     def run(self, seconds: float) -> None:
         """Let so much time pass."""
@@ -219,6 +261,4 @@ class Colony:
 
 def leader(query: Query) -> str:
     """Where a query is led from: at the producer of its longest chain."""
-    from australis.protocols.ants.chains import chains
-
     return query.pinned[chains(query)[0].source]

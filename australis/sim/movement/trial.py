@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -14,6 +13,7 @@ from australis.protocols.movement.messages import Decision
 from australis.sim.movement.flow import Kind, Replica, step
 from australis.sim.movement.host import FlowHost
 from australis.sim.network import Link, Network
+from australis.sim.seeds import Violation
 from australis.sim.world import World
 
 EMITS_US = 20 * SECOND
@@ -21,15 +21,6 @@ FAULTS_US = 25 * SECOND
 """Faults and moves come before this; then everything heals."""
 LIMIT_US = 90 * SECOND
 OPTIONS = MovementOptions(resend_us=200 * MILLISECOND, ready_us=6 * SECOND, switch_us=2 * SECOND)
-
-
-@dataclass(frozen=True)
-class Violation:
-    """What a checker found."""
-
-    seed: int
-    checker: str
-    story: str
 
 
 class Trial:

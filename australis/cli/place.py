@@ -1,0 +1,140 @@
+"""`australis place`: where ants would place the queries of a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from australis.cli.files import read_text
+from australis.kernel.errors import UserError
+
+SETTLE_S = 12.0
+"""Cells tell each other of their servers before the first query comes."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it there too.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True,
+    help="Simulated time in which ants look for something better.",
+)  # fmt: skip
+@click.option(
+    "--beside", is_flag=True,
+    help="Show beside it what a search finds that knows everything; slow for many tasks.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Chance.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def place(
+    file: Path, svg: Path | None, seconds: float, beside: bool, seed: int, as_json: bool
+) -> None:
+    """Place the queries of FILE on its servers, as a colony of ants would.
+
+    The ants run in simulation, on the network the file describes: queries are placed one after the
+    other, and moved while something better is found. What comes out is where each task runs, how long
+    results take, and how much servers are used.
+
+    \b
+    Examples:
+      australis place examples/placement.yaml
+      australis place examples/placement.yaml --svg placement.svg --beside
+
+    Exit codes: 0 all queries are placed, 1 some are not, 2 wrong input.
+    """
+    from australis.sim.ants.colony import Colony
+    from australis.sim.ants.draw import svg as drawn
+    from australis.sim.ants.text import load
+
+    plan = load(read_text(file), str(file))
+    colony = Colony(plan.network, seed)
+    colony.run(SETTLE_S)
+    for query in plan.queries:
+        colony.submit(query)
+        colony.run(1)
+    colony.run_until_placed()
+    colony.run(seconds)
+    found = _summary(colony, _best(colony, seed) if beside else {})
+    if svg is not None:
+        try:
+            svg.write_text(drawn(plan.network, colony.queries, colony.placements))
+        except OSError as error:
+            raise UserError(f"{svg}: cannot be written: {error.strerror}") from None
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        _tell(found)
+    sys.exit(1 if found["unplaced"] else 0)
+
+
+def _best(colony: Any, seed: int) -> dict[str, float]:
+    """The latency of each query if it were placed anew by somebody who knows everything."""
+    from australis.placement.model import Placement
+    from australis.placement.search import local_search
+
+    books = colony.books()
+    found = {}
+    for name, placement in colony.placements.items():
+        query = colony.queries[name]
+        books.remove(name)
+        hosts, _ = local_search(query, books, Random(seed), [dict(placement.hosts)], kicks=5)
+        books.add(query, Placement(hosts))
+        found[name] = books.latency_s(name)
+        books.remove(name)
+        books.add(query, placement)
+    return found
+
+
+def _summary(colony: Any, best: dict[str, float]) -> dict[str, Any]:
+    books = colony.books()
+    queries = {}
+    for name, placement in colony.placements.items():
+        queries[name] = {
+            "hosts": dict(placement.hosts),
+            "latency_ms": books.latency_s(name) * 1e3,
+            "placed_after_s": (colony.placed_us[name] - colony.submitted_us[name]) / 1e6,
+        }
+        if name in best:
+            queries[name]["best_latency_ms"] = best[name] * 1e3
+    servers = {
+        name: {"load": books.use(name).demand.load, "speed": server.speed, "bound": server.bound}
+        for name, server in colony.ground.servers.items()
+    }
+    unplaced = {
+        name: colony.refusals.get(name, "no scout has come back")
+        for name in colony.queries
+        if name not in colony.placements
+    }
+    return {"queries": queries, "servers": servers, "unplaced": unplaced, "moves": colony.moves}
+
+
+def _tell(found: dict[str, Any]) -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    queries = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    beside = any("best_latency_ms" in one for one in found["queries"].values())
+    for heading in ("query", "tasks", "latency", *(["best known"] if beside else [])):
+        queries.add_column(heading, justify="left" if heading in ("query", "tasks") else "right")
+    for name, one in found["queries"].items():
+        by_host: dict[str, list[str]] = {}
+        for task, host in one["hosts"].items():
+            by_host.setdefault(host, []).append(task)
+        where = "; ".join(f"{', '.join(tasks)} at {host}" for host, tasks in by_host.items())
+        row = [name, where, f"{one['latency_ms']:.2f} ms"]
+        queries.add_row(*row, *([f"{one['best_latency_ms']:.2f} ms"] if beside else []))
+    console.print(queries)
+    servers = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("server", "speed", "used", "at most"):
+        servers.add_column(heading, justify="left" if heading == "server" else "right")
+    for name, one in found["servers"].items():
+        if one["load"] > 0:
+            servers.add_row(name, f"{one['speed']:g}", f"{one['load']:.0%}", f"{one['bound']:.0%}")
+    console.print(servers)
+    for name, why in found["unplaced"].items():
+        console.print(f"{name} is not placed: {why}")

@@ -1,0 +1,168 @@
+"""More servers for the same queries (ants, figure 4), and what ants send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+from statistics import fmean
+
+from australis.experiments.ants_runs import DEVIATIONS, SETTLE_S, Instance, instance
+from australis.experiments.claims import Claim, Progress, Result, Source, Table
+from australis.kernel.durations import SECOND
+from australis.kernel.errors import UserError
+from australis.placement.model import Books, Placement
+from australis.placement.search import local_search
+from australis.protocols.ants.events import AntOptions
+from australis.sim.ants.colony import Colony
+
+SIZES = (200, 300, 400, 500, 600)
+QUICK_SIZES = (30, 60)
+QUERIES = 300
+FEW = 40
+TASKS = (4, 8)
+RATE = 1_000.0
+"""Tuples a second, as the paper counts them in a millisecond,"""
+HEAVIER = 3.0
+"""so heavy that they need this many times the time of servers that those elsewhere do."""
+OBSERVED_S = 60
+PAPER_TRAFFIC = {200: 0.0001, 600: 0.00022}
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What came of one size."""
+
+    placed: float
+    possible: float
+    """The part of the queries that somebody places who knows everything, one after the other."""
+    traffic: float
+    """The part of a link's traffic that is ants, on average."""
+    messages: float
+    """Of each cell in a minute."""
+
+
+class AntsScale:
+    """The same queries on networks of different sizes."""
+
+    name = "ants-scale"
+    description = (
+        "The part of 300 queries that is placed, and the part of the traffic that is ants."
+    )
+    reproduces = "ants figure 4"
+    duration = "30 min, quick 1 min"
+
+    def run(self, quick: bool, progress: Progress) -> Result:
+        """All sizes; with `quick` small ones."""
+        found = {}
+        for size in QUICK_SIZES if quick else SIZES:
+            progress(f"{size} servers")
+            found[size] = _run(size, FEW if quick else QUERIES)
+        return Result(
+            _claims(found),
+            (_table(found),),
+            (
+                *DEVIATIONS,
+                f"Here rates are {RATE:,.0f} tuples a second, as the paper counts them in a"
+                f" millisecond, and a tuple takes {RATE / 30 / HEAVIER:.0f} times less work: 200 servers are"
+                " not enough.",
+                "What ants send is counted from when all queries have come, for a minute.",
+                "Possible is what one after the other finds room by a local search that knows"
+                " everything.",
+            ),
+        )
+
+
+def _run(size: int, number: int) -> Scaled:
+    made = _instance(size, number)
+    options = AntOptions(again_us=60 * SECOND, scent_us=20 * SECOND)
+    colony = Colony(made.network, size, options)
+    colony.run(SETTLE_S * 4)
+    for query in made.queries:
+        colony.submit(query)
+        colony.run(0.2)
+    colony.run_until_placed(patience_s=30.0)
+    placed = len(colony.placements)
+    colony.weighs, colony.bytes, before = True, {}, colony.messages
+    colony.run(OBSERVED_S)
+    books = colony.books()
+    shares = []
+    for link, wire in made.network.links.items():
+        data = books.use(link).demand.load * wire.bytes_per_s
+        ants = colony.bytes.get(link, 0) / OBSERVED_S
+        if data > 0:
+            shares.append(ants / (ants + data))
+    messages = (colony.messages - before) / size / (OBSERVED_S / 60)
+    return Scaled(placed / number, _possible(made) / number, fmean(shares), messages)
+
+
+def _instance(size: int, number: int) -> Instance:
+    return instance(size, size, number, TASKS, RATE, work=30.0 / RATE * HEAVIER)
+
+
+def _possible(made: Instance) -> int:
+    books = Books(made.network)
+    rng = Random(1)
+    placed = 0
+    for query in made.queries:
+        try:
+            hosts, _ = local_search(query, books, rng, kicks=0)
+        except UserError:
+            continue
+        books.add(query, Placement(hosts))
+        placed += 1
+    return placed
+
+
+def _claims(found: dict[int, Scaled]) -> tuple[Claim, ...]:
+    sizes = sorted(found)
+    placed = [found[size].placed for size in sizes]
+    worst = min(found[size].placed / found[size].possible for size in sizes)
+    last = found[sizes[-1]]
+    return (
+        Claim(
+            "The part that is placed grows with the servers",
+            " ".join(f"{value:.2f}" for value in placed),
+            all(a <= b + 0.01 for a, b in pairwise(placed)),
+            "grows",
+            Source.PROSE,
+            "never less",
+        ),
+        Claim(
+            "The part that is placed, part of what is possible, at least over all sizes",
+            round(worst, 3),
+            worst >= 0.95,
+            "similar to the optimum",
+            Source.PROSE,
+            "≥ 0.95",
+        ),
+        Claim(
+            f"The part of a link's traffic that is ants, {sizes[-1]} servers",
+            f"{last.traffic:.4%}",
+            last.traffic <= PAPER_TRAFFIC[600],
+            f"{PAPER_TRAFFIC[600]:.3%}",
+            Source.PROSE,
+            f"≤ {PAPER_TRAFFIC[600]:.3%}",
+        ),
+    )
+
+
+def _table(found: dict[int, Scaled]) -> Table:
+    rows = tuple(
+        (
+            size,
+            f"{one.placed:.1%}",
+            f"{one.possible:.1%}",
+            f"{one.traffic:.4%}",
+            f"{PAPER_TRAFFIC[size]:.3%}" if size in PAPER_TRAFFIC else "",
+            round(one.messages),
+        )
+        for size, one in found.items()
+    )
+    columns = (
+        "servers", "placed", "possible", "ants of a link's traffic", "paper", "messages of a cell/min",
+    )  # fmt: skip
+    return Table("The same number of queries on more servers", columns, rows)
+
+
+EXPERIMENT = AntsScale()

@@ -1,0 +1,78 @@
+"""Cells that do it wrong, each in one way: what the checkers must catch."""
+
+from __future__ import annotations
+
+from australis.kernel.machine import Effect, Send
+from australis.placement.queries import Query
+from australis.protocols.ants.cell import CellMachine
+from australis.protocols.ants.ground import Ground
+from australis.protocols.ants.messages import Enforced, Enforcement, Keep, Kept, Release, Share
+
+
+class KeepsForEver(CellMachine):
+    """What runs goes on running when its leader is gone, and releases are lost."""
+
+    def _fired(self, name: str, now: int) -> list[Effect]:
+        if name == "tidy":
+            return []
+        return super()._fired(name, now)
+
+
+class SaysYes(CellMachine):
+    """A cell that has lost its share says that it is there."""
+
+    def _keep(self, sender: str, message: Keep, now: int) -> list[Effect]:
+        super()._keep(sender, message, now)
+        return [Send(sender, Kept(message.query, message.version, True))]
+
+
+class DoesNotRelease(CellMachine):
+    """An old version goes on as long as it is allowed to, and it is always allowed to."""
+
+    def _release(self, sender: str, message: Release, now: int) -> list[Effect]:
+        for key in self.ground.running():
+            if key[0] == message.query:
+                self.ground.keep(*key, now + (1 << 60))
+        return []
+
+
+class _Boundless(Ground):
+    def cost_s(self, query: Query, share: Share) -> float | None:
+        return super().cost_s(query, share) or 0.0
+
+
+class KnowsNoBound(CellMachine):
+    """A cell takes whatever it is given."""
+
+    ground_class = _Boundless
+
+
+class RunsAtOnce(CellMachine):
+    """A share runs as soon as it is held, whatever becomes of the others, and for ever."""
+
+    def _enforce(self, sender: str, ant: Enforcement, now: int) -> list[Effect]:
+        effects = super()._enforce(sender, ant, now)
+        self.ground.keep(ant.query.name, ant.version, now + (1 << 60))
+        return effects
+
+    def _release(self, sender: str, message: Release, now: int) -> list[Effect]:
+        return []
+
+
+class TakesHalf(CellMachine):
+    """A leader is content when the first cell keeps its share."""
+
+    def _enforced(self, sender: str, message: Enforced, now: int) -> list[Effect]:
+        leader = self.leaders.get(message.query)
+        if leader is None or leader._next is None:
+            return []
+        effects = leader.enforced(message, now)
+        plan = leader._next
+        if plan is not None and plan.holds:
+            plan.kept = dict.fromkeys(plan.cells, 0.0)
+            first = [e for e in effects if isinstance(e, Send)][:1]
+            return [*first, *leader._run(plan, now)]
+        return effects
+
+
+BROKEN = (KeepsForEver, SaysYes, DoesNotRelease, KnowsNoBound, RunsAtOnce, TakesHalf)

@@ -60,6 +60,7 @@ class _Optimum:
         self._fastest = max(server.speed for server in books.network.servers.values())
         self._ends = self._consumers_behind()
         self._rest = self._least_work()
+        self._shrinks = self._least_tuples()
         self._best: Hosts = dict(known or {})
         self._cost = cost_of(query, known, books) if known else inf
         self._hosts: Hosts = {}
@@ -97,15 +98,16 @@ class _Optimum:
         if part is None:
             return inf
         total = self._books.cost_s(part)
-        if total == inf:
-            return inf
+        if total == inf or len(self._hosts) == len(self._query.tasks):
+            return total
         for edge in self._query.edges:
             here = self._hosts.get(edge.source) or self._query.pinned.get(edge.source)
             if here is None or edge.target in self._hosts:
                 continue
             far = self._network.latencies_s(here)
             away = min(far.get(end, inf) for end in self._ends[edge.target])
-            total += edge.weight * (away + self._rest.get(edge.target, 0.0))
+            work_s = self._shrinks.get(edge.source, 1.0) * self._rest.get(edge.target, 0.0)
+            total += edge.weight * (away + work_s)
         return total
 
     def _consumers_behind(self) -> dict[str, frozenset[str]]:
@@ -122,6 +124,14 @@ class _Optimum:
             out = self._query.outgoing[task.name]
             behind = min(found.get(edge.target, 0.0) for edge in out)
             found[task.name] = task.work / self._fastest + min(1.0, task.makes) * behind
+        return found
+
+    def _least_tuples(self) -> dict[str, float]:
+        """How many tuples are left behind each task of one that entered a server, at least."""
+        found: dict[str, float] = {}
+        for task in self._query.tasks:
+            before = min(found.get(source, 1.0) for source in task.inputs)
+            found[task.name] = min(1.0, task.makes) * before
         return found
 
 

@@ -99,8 +99,6 @@ def open_session(
     reach = {} if local else {"spark.driver.host": host}
     everything = {
         "spark.sql.shuffle.partitions": str(cores),
-        # Those that were forked for a rush go again; a query and its warm one may be at work at once.
-        "spark.python.factory.idleWorkerMaxPoolSize": str(cores + 1),
         **TUNING,
         **reach,
         **(settings or {}),

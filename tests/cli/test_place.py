@@ -51,7 +51,7 @@ def test_the_example_as_json_and_svg(tmp_path: Path) -> None:
         (
             "rate: 25",
             "rate: -25",
-            ":28: 'camera' has a setting 'rate' that should be a number above",
+            ":22: 'camera' has a setting 'rate' that should be a number above",
         ),
         (
             "rate: 25",
@@ -101,7 +101,11 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, old: str, new: str, 
 
 def test_what_finds_no_room_is_told(tmp_path: Path) -> None:
     file = tmp_path / "placement.yaml"
-    file.write_text(EXAMPLE.read_text().replace("rate: 25", "rate: 120").replace("0.9}", "0.35}"))
+    text = EXAMPLE.read_text().replace(
+        "centre.b: {speed: 4, bound: 0.9}", "centre.b: {bound: 0.05}"
+    )
+    text = text.replace("0.8}", "0.05}").replace("{speed: 1}", "{bound: 0.05}")
+    file.write_text(text.replace("0.9}", "0.28}").replace("rate: 25", "rate: 120"))
     ran = place(str(file), "--seconds", "5")
     assert ran.exit_code == 1, ran.output
     assert "alarms is not placed: no servers were found for" in ran.stdout

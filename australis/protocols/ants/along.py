@@ -17,13 +17,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from australis.protocols.ants.chains import Array, Chain, Parts
+from australis.placement.metric import LATENCY, Metric
+from australis.protocols.ants.chains import Array, Chain, Edges, Parts
 from australis.protocols.ants.sights import (
     LinkSight,
     ServerSight,
     Way,
-    link_costs_s,
-    part_costs_s,
+    link_costs,
+    part_costs,
 )
 
 Ints = npt.NDArray[np.int_]
@@ -56,8 +57,8 @@ class Found:
 
     hosts: dict[str, str]
     routes: Routes
-    cost_s: float
-    least_s: float
+    cost: float
+    least: float
     """Nothing on this way could cost less, were nobody else there and every server the fastest."""
 
 
@@ -83,18 +84,29 @@ class _Entry:
 
 
 def best_along(
-    chain: Chain, parts: Parts, stops: Sequence[Stop], alpha: float, greed: int
+    chain: Chain,
+    parts: Parts,
+    stops: Sequence[Stop],
+    alpha: float = 1.0,
+    greed: int | None = None,
+    metric: Metric = LATENCY,
 ) -> Found | None:
     """The best placement of a chain on the servers of a way and beside it, with at most `greed` tasks
     on one of them and loads below alpha; None if there is none."""
-    return _Along(chain, parts, stops, alpha, greed).find()
+    return _Along(chain, parts, stops, alpha, greed or len(chain.tasks), metric).find()
 
 
 class _Along:
     """The costs of having placed so many tasks (by index), stop by stop."""
 
     def __init__(
-        self, chain: Chain, parts: Parts, stops: Sequence[Stop], alpha: float, greed: int
+        self,
+        chain: Chain,
+        parts: Parts,
+        stops: Sequence[Stop],
+        alpha: float,
+        greed: int,
+        metric: Metric,
     ) -> None:
         self._chain = chain
         self._parts = parts
@@ -102,10 +114,8 @@ class _Along:
         self._alpha = alpha
         self._size = len(chain.tasks)
         self._allowed = _allowed(self._size, greed)
-        edges = chain.edges
-        self._weights = np.array([edge.weight for edge in edges])
-        self._bytes = np.array([edge.bytes for edge in edges])
-        self._rates = np.array([edge.rate for edge in edges])
+        self._metric = metric
+        self._edges = Edges.of(chain)
         self._costs = np.full(self._size + 1, inf)
         self._costs[0] = 0.0
         self._steps: list[_Step] = []
@@ -117,19 +127,17 @@ class _Along:
         chain, stops = self._chain, self._stops
         for at, stop in enumerate(stops):
             merges = (at == 0 and chain.splits) or (at == len(stops) - 1 and chain.joins)
-            here = part_costs_s(self._parts, stop.server, self._alpha, merges)
+            here = part_costs(self._parts, stop.server, self._alpha, self._metric, merges)
             came = self._place(self._costs[:-1], here)
             self._steps.append(_Step(at, came))
             for detour in stop.detours:
                 self._turn_off(at, detour)
             if stop.onward is not None:
-                self._costs = self._costs + link_costs_s(
-                    stop.onward, self._weights, self._bytes, self._rates
-                )
-        cost_s = float(self._costs[-1])
-        if not cost_s < inf:
+                self._costs = self._costs + link_costs(stop.onward, self._edges, self._metric)
+        cost = float(self._costs[-1])
+        if not cost < inf:
             return None
-        return Found(*self._retrace(), cost_s, self._least_s())
+        return Found(*self._retrace(), cost, self._least())
 
     def _place(self, before: Array, costs: Array) -> Ints:
         """Place some more tasks, or none, on one server; how many were placed before."""
@@ -146,7 +154,7 @@ class _Along:
     def _turn_off(self, at: int, detour: Detour) -> None:
         """To a server beside the way, from here or from an earlier stop, and back to here."""
         name, position = detour.server.name, len(self._steps)
-        ways = self._costs + self._weights * detour.there.delay_s(self._bytes)
+        ways = self._costs + detour.there.costs(self._edges, self._metric)
         known = self._entries.get(name)
         if known is None:
             known = self._entries[name] = _Entry(ways, np.full(self._size + 1, position))
@@ -155,8 +163,8 @@ class _Along:
             known.costs = np.where(better, ways, known.costs)
             known.left = np.where(better, position, known.left)
         self._outs[name, position] = at, detour
-        beside = part_costs_s(self._parts, detour.server, self._alpha)
-        back = self._weights * detour.back.delay_s(self._bytes)
+        beside = part_costs(self._parts, detour.server, self._alpha, self._metric)
+        back = detour.back.costs(self._edges, self._metric)
         came = self._place(known.costs[:-1], beside + back[None, 1:])
         self._steps.append(_Step(at, came, detour, known.left))
 
@@ -196,11 +204,13 @@ class _Along:
         routes[ends[0], ends[1]] = (*names[: to + 1], *onward)
         return hosts, routes
 
-    def _least_s(self) -> float:
+    def _least(self) -> float:
         speeds = [stop.server.speed for stop in self._stops]
         speeds += [detour.server.speed for stop in self._stops for detour in stop.detours]
-        way_s = sum(stop.onward.latency_s for stop in self._stops if stop.onward is not None)
-        return float(self._parts.served[0, -1] / max(speeds) + self._weights.min() * way_s)
+        links = [stop.onward for stop in self._stops if stop.onward is not None]
+        way = Way(sum(link.latency_s for link in links), hops=len(links))
+        cheapest = float(way.costs(self._edges, self._metric).min())
+        return self._metric.latency * float(self._parts.served[0, -1]) / max(speeds) + cheapest
 
 
 @lru_cache(maxsize=256)

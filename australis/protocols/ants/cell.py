@@ -54,6 +54,7 @@ class CellMachine:
     """One cell."""
 
     ground_class = Ground
+    leading_class = Leading
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class CellMachine:
         self.name = server.name
         self.options = options or AntOptions()
         self._rng = rng
-        self.ground = self.ground_class(server, links)
+        self.ground = self.ground_class(server, links, self.options.metric)
         self.trails = Trails(self.name, tuple(links), rng, self.options)
         self.scents = Scents(self.name, self.ground, self.options)
         self.scouting = Scouting(self.name, self.ground, self.trails, self.scents, self.options)
@@ -148,7 +149,7 @@ class CellMachine:
         old = self.leaders.get(query.name)
         effects = old.end() if old is not None else []
         self._first += VERSIONS >> 12  # whoever comes later has higher versions
-        leader = Leading(query, self.name, self._first, self.options, self._seek)
+        leader = self.leading_class(query, self.name, self._first, self.options, self._seek)
         self.leaders[query.name] = leader
         return [*effects, *leader.start(now)]
 
@@ -210,22 +211,22 @@ class CellMachine:
 
     def _enforce(self, sender: str, ant: Enforcement, now: int) -> list[Effect]:
         share = ant.shares[ant.at]
-        cost_s = self.ground.cost_s(ant.query, share)
-        total_s = ant.cost_s + (cost_s or 0.0)
-        if cost_s is None or total_s > ant.most_s:
-            refusal = Enforced(ant.query.name, ant.version, total_s, refused_by=self.name)
+        cost = self.ground.cost(ant.query, share)
+        total = ant.cost + (cost or 0.0)
+        if cost is None or total > ant.most:
+            refusal = Enforced(ant.query.name, ant.version, total, refused_by=self.name)
             return [Send(ant.leader, refusal)]
         self.ground.hold(ant.query, ant.version, share, now + self.options.hold_us)
         if ant.at + 1 == len(ant.shares):
-            return [Send(ant.leader, Enforced(ant.query.name, ant.version, total_s))]
-        further = msgspec.structs.replace(ant, at=ant.at + 1, cost_s=total_s)
+            return [Send(ant.leader, Enforced(ant.query.name, ant.version, total))]
+        further = msgspec.structs.replace(ant, at=ant.at + 1, cost=total)
         return [Send(ant.shares[ant.at + 1].cell, further)]
 
     def _keep(self, sender: str, message: Keep, now: int) -> list[Effect]:
         until = now + self.options.lease_us
-        cost_s = self.ground.keep(message.query, message.version, until)
-        there = cost_s is not None
-        return [Send(sender, Kept(message.query, message.version, there, cost_s or 0.0))]
+        cost = self.ground.keep(message.query, message.version, until)
+        there = cost is not None
+        return [Send(sender, Kept(message.query, message.version, there, cost or 0.0))]
 
     def _release(self, sender: str, message: Release, now: int) -> list[Effect]:
         self.ground.release(message.query, message.version)

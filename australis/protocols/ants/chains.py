@@ -104,6 +104,25 @@ def _longest(query: Query, placed: set[str]) -> Chain:
 
 
 @dataclass(frozen=True)
+class Edges:
+    """The edges of a chain, as arrays."""
+
+    weights: Array
+    bytes: Array
+    rates: Array
+
+    @classmethod
+    def of(cls, chain: Chain) -> Edges:
+        """Those into each task and into the target."""
+        edges = chain.edges
+        return cls(
+            np.array([edge.weight for edge in edges]),
+            np.array([edge.bytes for edge in edges]),
+            np.array([edge.rate for edge in edges]),
+        )
+
+
+@dataclass(frozen=True)
 class Parts:
     """What the tasks from one to another, both included, do to a server of speed 1, as matrices."""
 

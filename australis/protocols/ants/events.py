@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.machine import Effect, Event
+from australis.placement.metric import LATENCY, Metric
 from australis.placement.queries import Query
 from australis.protocols.ants.messages import Routing, Scout
 from australis.protocols.ants.sights import Sight
@@ -15,6 +16,8 @@ from australis.protocols.ants.sights import Sight
 class AntOptions:
     """The settings of a colony."""
 
+    metric: Metric = LATENCY
+    """What counts."""
     routing_ants: int = 20
     """So many leave for a destination"""
     routing_every_us: int = 5 * SECOND
@@ -109,7 +112,7 @@ class TellPlaced(Effect, frozen=True, gc=False):
     version: int
     hosts: dict[str, str]
     routes: dict[tuple[str, str], tuple[str, ...]]
-    cost_s: float
+    cost: float
 
 
 class TellUnplaced(Effect, frozen=True, gc=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from australis.placement.metric import LATENCY, Metric
 from australis.placement.network import Server
 from australis.placement.queries import Query
 from australis.protocols.ants.messages import Share
@@ -28,8 +29,9 @@ class _Part:
 class Ground:
     """What one cell knows for sure."""
 
-    def __init__(self, server: Server, links: Mapping[str, Wire]) -> None:
+    def __init__(self, server: Server, links: Mapping[str, Wire], metric: Metric = LATENCY) -> None:
         self.server = server
+        self._metric = metric
         self.links = {
             name: LinkSight(wire.latency_s, 1 / wire.bytes_per_s, Sight())
             for name, wire in links.items()
@@ -86,23 +88,26 @@ class Ground:
 
     # --- shares -----------------------------------------------------------------------------
 
-    def cost_s(self, query: Query, share: Share) -> float | None:
+    def cost(self, query: Query, share: Share) -> float | None:
         """What a share of a query would cost, in place of all other versions; None if it does not
         fit."""
         here = self.here(but=query.name)
         use, served_s = used_by(query, frozenset(share.tasks), self.server.speed)
         if here.use.load + use.load > min(self.server.bound, 1.0 - 1e-9) and share.tasks:
             return None
-        total = here.use.costs_s(use) + served_s
+        latency_s = here.use.costs_s(use) + served_s
+        traffic = 0.0
         for to, sent in self._sent(query, share).items():
             link = self.link(to, but=query.name)
             if link.use.load + sent.load >= 1:
                 return None
-            total += link.use.costs_s(sent)
+            latency_s += link.use.costs_s(sent)
         edges = {(e.source, e.target): e for e in query.edges}
         for to, source, target in share.sends:
-            total += self.links[to].takes_s(edges[source, target])
-        return total
+            link, edge = self.links[to], edges[source, target]
+            latency_s += link.takes_s(edge)
+            traffic += self._metric.traffic(edge.rate * edge.bytes, link.latency_s)
+        return self._metric.latency * latency_s + traffic
 
     def _sent(self, query: Query, share: Share) -> dict[str, Sight]:
         edges = {(e.source, e.target): e for e in query.edges}
@@ -133,7 +138,7 @@ class Ground:
         if part is None:
             return None
         part.runs, part.until_us = True, until_us
-        return self.cost_s(part.query, part.share) or 0.0
+        return self.cost(part.query, part.share) or 0.0
 
     def release(self, name: str, version: int) -> None:
         """Let a share go."""

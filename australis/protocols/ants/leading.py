@@ -46,7 +46,7 @@ class _Plan:
     version: int
     hosts: dict[str, str] = field(default_factory=dict)
     routes: Routes = field(default_factory=dict)
-    expected_s: float = 0.0
+    expected: float = 0.0
     chain: int = 0
     """The chain that is sought,"""
     until_us: int = 0
@@ -164,14 +164,14 @@ class Leading:
         for here, there in itertools.pairwise(ends):
             if there in report.routes:
                 plan.routes[here, there] = report.routes[there]
-        plan.expected_s += report.cost_s
+        plan.expected += report.cost
 
     def _better(self, plan: _Plan, runs: _Plan, now: int) -> bool:
         """Whether a placement is so much better than the one that runs that it is worth a move."""
         if now < self._settled_us or len(runs.kept) < len(runs.shares):
             return False
         costs_s = sum(runs.kept.values())
-        return costs_s >= self._options.beta * plan.expected_s and plan.hosts != runs.hosts
+        return costs_s >= self._options.beta * plan.expected and plan.hosts != runs.hosts
 
     def _tasks(self, plan: _Plan) -> str:
         return ", ".join(self._chains[plan.chain].tasks)
@@ -192,8 +192,8 @@ class Leading:
     def _enforce(self, plan: _Plan, now: int) -> list[Effect]:
         plan.enforced_us = now
         plan.until_us = now + self._options.hold_us // 2
-        most_s = plan.expected_s * (1 + self._options.tolerance)
-        ant = Enforcement(self.query, plan.version, self._name, plan.shares, 0, 0.0, most_s)
+        most = plan.expected * (1 + self._options.tolerance)
+        ant = Enforcement(self.query, plan.version, self._name, plan.shares, 0, 0.0, most)
         return [Send(plan.shares[0].cell, ant)]
 
     def enforced(self, message: Enforced, now: int) -> list[Effect]:
@@ -229,7 +229,7 @@ class Leading:
         if self._runs is not None and message.version == self._runs.version:
             if not message.there:
                 return self._broken(sender, now)
-            self._runs.kept[sender] = message.cost_s
+            self._runs.kept[sender] = message.cost
             self._runs.heard_us[sender] = now
             return []
         plan = self._next
@@ -237,7 +237,7 @@ class Leading:
             return []
         if not message.there:
             return self._give_up(f"{sender} has lost its share", now)
-        plan.kept[sender] = message.cost_s
+        plan.kept[sender] = message.cost
         plan.heard_us[sender] = now
         return self._run(plan, now) if len(plan.kept) == len(plan.shares) else []
 
@@ -252,8 +252,8 @@ class Leading:
         self._runs, self._next = plan, None
         self._settled_us = now + self._settle_us
         self._renewed_us = now
-        cost_s = sum(plan.kept.values())
-        placed = TellPlaced(self.query.name, plan.version, plan.hosts, plan.routes, cost_s)
+        cost = sum(plan.kept.values())
+        placed = TellPlaced(self.query.name, plan.version, plan.hosts, plan.routes, cost)
         return [*effects, placed]
 
     # --- seeing after it ------------------------------------------------------------------------

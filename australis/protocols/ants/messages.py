@@ -26,7 +26,8 @@ class Routing(Message, frozen=True, gc=False):
     """The cell it left last,"""
     since_us: int
     """and when it came there."""
-    born_us: int
+    age_us: int = 0
+    """What all hops took, those on cycles included."""
     steps: int = 0
     """How many cells it has come by, those on cycles included."""
 
@@ -71,8 +72,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hosts: dict[str, str]
     routes: dict[str, tuple[str, ...]]
     """By the task or consumer at the end of an edge; the chain says which edge."""
-    cost_s: float
-    least_s: float
+    cost: float
+    least: float
     """Nothing on its way could have cost less."""
 
 
@@ -123,8 +124,8 @@ class Enforcement(Message, frozen=True, gc=False):
     leader: str
     shares: tuple[Share, ...]
     at: int
-    cost_s: float
-    most_s: float
+    cost: float
+    most: float
     """If it costs more than this it is not done."""
 
 
@@ -133,7 +134,7 @@ class Enforced(Message, frozen=True, gc=False):
 
     query: str
     version: int
-    cost_s: float
+    cost: float
     refused_by: str = ""
 
 
@@ -150,7 +151,7 @@ class Kept(Message, frozen=True, gc=False):
     query: str
     version: int
     there: bool
-    cost_s: float = 0.0
+    cost: float = 0.0
 
 
 class Release(Message, frozen=True, gc=False):

@@ -78,7 +78,8 @@ class Scouting:
         size = len(chain.tasks)
         servers = sum(1 + len(stop.detours) for stop in ant.stops)
         self.evaluations += servers * size * (size + 1) // 2 + len(ant.stops) * (size + 1)
-        found = best_along(chain, its_parts, ant.stops, ant.alpha, ant.greed)
+        metric = self._options.metric
+        found = best_along(chain, its_parts, ant.stops, ant.alpha, ant.greed, metric)
         if found is None:
             greeds = self._failed.setdefault(path, set())
             greeds.add(ant.greed)
@@ -112,4 +113,4 @@ def _report(chain: Chain, found: Found) -> Report:
         for here, there in zip((chain.source, *chain.tasks), ends, strict=True)
         if (here, there) in found.routes
     }
-    return Report(found.hosts, routes, found.cost_s, found.least_s)
+    return Report(found.hosts, routes, found.cost, found.least)

@@ -82,7 +82,7 @@ class Seeking:
         if ant.report is None:
             return []
         self._reports[ant.number] = ant.report
-        outstanding = ant.report.cost_s <= (1 + self._options.outstanding) * ant.report.least_s
+        outstanding = ant.report.cost <= (1 + self._options.outstanding) * ant.report.least
         if outstanding or len(self._reports) >= self._options.reports_needed:
             return self._finish(now)
         return []
@@ -97,5 +97,5 @@ class Seeking:
         return [*effects, *self._send_scouts(now)]
 
     def _finish(self, now: int) -> list[Effect]:
-        best = min(self._reports.values(), key=lambda report: report.cost_s, default=None)
+        best = min(self._reports.values(), key=lambda report: report.cost, default=None)
         return self._done(best, now)

@@ -11,8 +11,9 @@ from math import inf
 import msgspec
 import numpy as np
 
+from australis.placement.metric import Metric
 from australis.placement.queries import Edge, Query
-from australis.protocols.ants.chains import Array, Parts
+from australis.protocols.ants.chains import Array, Edges, Parts
 
 
 class Sight(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -65,7 +66,7 @@ class LinkSight(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def way(self) -> Way:
         """What a tuple meets on it."""
-        return Way(self.latency_s, self.s_per_byte, self.use.wait_s)
+        return Way(self.latency_s, self.s_per_byte, self.use.wait_s, 1)
 
     def used_by(self, edge: Edge) -> Sight:
         """What an edge does to it: all its tuples take the same time."""
@@ -83,6 +84,7 @@ class Way(msgspec.Struct, frozen=True, array_like=True, gc=False):
     latency_s: float = 0.0
     s_per_byte: float = 0.0
     wait_s: float = 0.0
+    hops: int = 0
 
     def delay_s(self, size: Array) -> Array:
         """How long tuples of these sizes take."""
@@ -94,7 +96,13 @@ class Way(msgspec.Struct, frozen=True, array_like=True, gc=False):
             self.latency_s + other.latency_s,
             self.s_per_byte + other.s_per_byte,
             self.wait_s + other.wait_s,
+            self.hops + other.hops,
         )
+
+    def costs(self, edges: Edges, metric: Metric) -> Array:
+        """What it costs to send each edge of a chain this way."""
+        traffic = byte_costs(metric, self.hops, self.latency_s) * edges.rates * edges.bytes
+        return metric.latency * edges.weights * self.delay_s(edges.bytes) + traffic
 
 
 def used_by(query: Query, tasks: frozenset[str], speed: float) -> tuple[Sight, float]:
@@ -120,7 +128,14 @@ def used_by(query: Query, tasks: frozenset[str], speed: float) -> tuple[Sight, f
     return use, served_s
 
 
-def part_costs_s(parts: Parts, server: ServerSight, alpha: float, merges: bool = False) -> Array:
+def byte_costs(metric: Metric, hops: int, latency_s: float) -> float:
+    """What a byte a second costs over some links."""
+    return metric.traffic(1.0, latency_s, hops)
+
+
+def part_costs(
+    parts: Parts, server: ServerSight, alpha: float, metric: Metric, merges: bool = False
+) -> Array:
     """What each part of a chain would cost on a server: its own latency there, and what it adds to
     that of others. Infinite where the server would be used beyond its bound or alpha.
 
@@ -134,15 +149,17 @@ def part_costs_s(parts: Parts, server: ServerSight, alpha: float, merges: bool =
     fits = (load <= server.bound) & (load < alpha) & (load < 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         waits = second / (2 * (1 - load)) * weight
-    return np.where(fits, waits - use.waiting_s + parts.served / server.speed, inf)
+    latency = waits - use.waiting_s + parts.served / server.speed
+    return np.where(fits, metric.latency * latency, inf)
 
 
-def link_costs_s(link: LinkSight, weights: Array, sizes: Array, rates: Array) -> Array:
+def link_costs(link: LinkSight, edges: Edges, metric: Metric) -> Array:
     """What each edge of a chain costs on a link."""
-    takes = sizes * link.s_per_byte
-    load = link.use.load + rates * takes
-    second = link.use.second + rates * takes**2
+    takes = edges.bytes * link.s_per_byte
+    load = link.use.load + edges.rates * takes
+    second = link.use.second + edges.rates * takes**2
     with np.errstate(divide="ignore", invalid="ignore"):
-        waits = second / (2 * (1 - load)) * (link.use.weight + weights)
-    unwaited = weights * (link.latency_s + takes)
-    return np.where(load < 1, waits - link.use.waiting_s + unwaited, inf)
+        waits = second / (2 * (1 - load)) * (link.use.weight + edges.weights)
+    latency = waits - link.use.waiting_s + edges.weights * (link.latency_s + takes)
+    traffic = byte_costs(metric, 1, link.latency_s) * edges.rates * edges.bytes
+    return np.where(load < 1, metric.latency * latency + traffic, inf)

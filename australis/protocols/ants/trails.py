@@ -11,6 +11,8 @@ from australis.protocols.ants.events import AntOptions, Queue
 from australis.protocols.ants.messages import Homing, Hop, Routing
 from australis.protocols.ants.pheromones import Trips, Vector
 
+TYPICAL_TRAFFIC = 30_000.0
+"""Bytes a second of a query on a link, where traffic counts."""
 MOST_STEPS = 64
 """An ant that has come by so many cells has lost its way."""
 
@@ -59,24 +61,31 @@ class Trails:
 
     def send(self, destination: str, number: int, now: int) -> list[Effect]:
         """Let routing ants leave."""
-        ant = Routing(destination, (), self._name, now, now)
+        ant = Routing(destination, (), self._name, now)
         return [Queue(ant) for _ in range(number)]
 
     def arrived(self, ant: Routing, now: int) -> list[Effect]:
         """One comes by: it waits its turn, or turns round, or has gone in circles for too long."""
-        hops = (*ant.hops, Hop(ant.at, now - ant.since_us))
+        took_us = self._measure(now - ant.since_us)
+        hops, age_us = (*ant.hops, Hop(ant.at, took_us)), ant.age_us + took_us
         visited = [hop.cell for hop in hops]
         if self._name in visited:
             start = visited.index(self._name)
-            if 2 * sum(hop.took_us for hop in hops[start:]) > now - ant.born_us:
+            if 2 * sum(hop.took_us for hop in hops[start:]) > age_us:
                 return []
             hops = hops[:start]
         if self._name == ant.destination:
             return self._home(ant.destination, hops, self._name, 0)
         if ant.steps >= MOST_STEPS:
             return []
-        further = Routing(ant.destination, hops, self._name, now, ant.born_us, ant.steps + 1)
+        further = Routing(ant.destination, hops, self._name, now, age_us, ant.steps + 1)
         return [Queue(further)]
+
+    def _measure(self, took_us: int) -> int:
+        """What a hop that took so long is worth: its time, and more if traffic counts too."""
+        metric = self._options.metric
+        by_time = metric.latency + metric.usage * TYPICAL_TRAFFIC
+        return int(by_time * took_us + metric.bandwidth * TYPICAL_TRAFFIC * SECOND)
 
     def go_on(self, ant: Routing, now: int) -> list[Effect]:
         """One has waited its turn: on to the next cell."""

@@ -6,6 +6,7 @@ from australis.kernel.machine import Effect, Send
 from australis.placement.queries import Query
 from australis.protocols.ants.cell import CellMachine
 from australis.protocols.ants.ground import Ground
+from australis.protocols.ants.leading import Leading
 from australis.protocols.ants.messages import Enforced, Enforcement, Keep, Kept, Release, Share
 
 
@@ -37,8 +38,8 @@ class DoesNotRelease(CellMachine):
 
 
 class _Boundless(Ground):
-    def cost_s(self, query: Query, share: Share) -> float | None:
-        return super().cost_s(query, share) or 0.0
+    def cost(self, query: Query, share: Share) -> float | None:
+        return super().cost(query, share) or 0.0
 
 
 class KnowsNoBound(CellMachine):
@@ -59,20 +60,21 @@ class RunsAtOnce(CellMachine):
         return []
 
 
+class _Hasty(Leading):
+    def _ask_to_keep(self, plan, but=None):  # type: ignore[no-untyped-def]
+        return super()._ask_to_keep(plan)[:1]
+
+    def enforced(self, message: Enforced, now: int) -> list[Effect]:
+        effects = super().enforced(message, now)
+        if self._next is not None and self._next.holds:
+            self._next.kept |= dict.fromkeys(self._next.cells[1:], 0.0)
+        return effects
+
+
 class TakesHalf(CellMachine):
     """A leader is content when the first cell keeps its share."""
 
-    def _enforced(self, sender: str, message: Enforced, now: int) -> list[Effect]:
-        leader = self.leaders.get(message.query)
-        if leader is None or leader._next is None:
-            return []
-        effects = leader.enforced(message, now)
-        plan = leader._next
-        if plan is not None and plan.holds:
-            plan.kept = dict.fromkeys(plan.cells, 0.0)
-            first = [e for e in effects if isinstance(e, Send)][:1]
-            return [*first, *leader._run(plan, now)]
-        return effects
+    leading_class = _Hasty
 
 
 BROKEN = (KeepsForEver, SaysYes, DoesNotRelease, KnowsNoBound, RunsAtOnce, TakesHalf)

@@ -13,6 +13,7 @@ import pytest
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import UserError
 from australis.placement import generate
+from australis.placement.metric import BANDWIDTH, LATENCY, USAGE, Metric
 from australis.placement.model import Books, footprint
 from australis.placement.network import Network, Server
 from australis.placement.queries import Consumer, Producer, Query, Task
@@ -129,8 +130,8 @@ def test_a_query_that_is_changed_or_withdrawn() -> None:
     colony.run(12)
     colony.submit(simple())
     assert colony.run_until_placed()
-    changed = replace(simple(), tasks=(Task("f", ("p",), 0.010), Task("h", ("f",), 0.010)))
-    changed = replace(changed, consumers=(Consumer("z", "c", "h"),))
+    tasks = (Task("f", ("p",), 0.010), Task("h", ("f",), 0.010))
+    changed = replace(simple(), tasks=tasks, consumers=(Consumer("z", "c", "h"),))
     colony.submit(changed)
     colony.run(20)
     assert set(colony.placements["q"].hosts) == {"f", "h"}
@@ -157,6 +158,41 @@ def test_ends_that_cannot_be_reached_are_refused() -> None:
         Colony(apart).submit(simple())
     with pytest.raises(UserError, match="'q' has z at nowhere, which is not a server"):
         Colony(apart).submit(simple(to="nowhere"))
+
+
+def traffic(colony: Colony, metric: Metric) -> float:
+    """What the traffic of all queries costs."""
+    total = 0.0
+    for name, placement in colony.placements.items():
+        query = colony.queries[name]
+        for edge in query.edges:
+            route = placement.route(edge, query, colony.ground) or ()
+            if placement.hosts.get(edge.source) == placement.hosts.get(edge.target, ""):
+                continue
+            for link in pairwise(route):
+                latency_s = colony.ground.links[link].latency_s
+                total += metric.traffic(edge.rate * edge.bytes, latency_s)
+    return total
+
+
+@pytest.mark.parametrize("metric", [BANDWIDTH, USAGE], ids=["bandwidth", "usage"])
+def test_traffic_can_count_instead_of_latency(metric: Metric) -> None:
+    """Near the producer a filter saves traffic, near the consumer what makes more of it."""
+    less = 0
+    for seed in range(6):
+        found = []
+        for one in (metric, LATENCY):
+            rng = Random(seed)
+            network = generate.transit_stub(14, rng)
+            colony = Colony(network, seed, AntOptions(metric=one))
+            colony.run(12)
+            for n in range(3):
+                colony.submit(generate.query(f"q{n}", network, 4, rng, 5.0))
+            assert colony.run_until_placed()
+            found.append(traffic(colony, metric))
+        assert found[0] <= found[1] * 1.001
+        less += found[0] < found[1] * 0.99
+    assert less >= 3
 
 
 def test_runs_with_one_seed_are_equal() -> None:

@@ -104,7 +104,7 @@ def _summary(colony: Any, best: dict[str, float]) -> dict[str, Any]:
         if name in best:
             queries[name]["best_latency_ms"] = best[name] * 1e3
     servers = {
-        name: {"load": books.use(name).demand.load, "speed": server.speed, "bound": server.bound}
+        name: {"load": books.use(name).load, "speed": server.speed, "bound": server.bound}
         for name, server in colony.ground.servers.items()
     }
     unplaced = {

@@ -88,7 +88,7 @@ def _run(size: int, number: int) -> Scaled:
     books = colony.books()
     shares = []
     for link, wire in made.network.links.items():
-        data = books.use(link).demand.load * wire.bytes_per_s
+        data = books.use(link).load * wire.bytes_per_s
         ants = colony.bytes.get(link, 0) / OBSERVED_S
         if data > 0:
             shares.append(ants / (ants + data))

@@ -19,7 +19,7 @@ from math import inf
 
 from australis.placement.network import Network
 from australis.placement.queries import Edge, Query
-from australis.queueing.flows import Demand, Flow
+from australis.placement.use import NOTHING, Use
 
 Spot = str | tuple[str, str]
 """A server, or a link from one to another."""
@@ -44,41 +44,12 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class Use:
-    """What somebody does to a server or link."""
-
-    demand: Demand
-    weight: float
-
-    def __add__(self, other: Use) -> Use:
-        return Use(self.demand + other.demand, self.weight + other.weight)
-
-    def __sub__(self, other: Use) -> Use:
-        return Use(self.demand - other.demand, max(0.0, self.weight - other.weight))
-
-    @property
-    def waiting_s(self) -> float:
-        """All waits here together, each as often as it counts."""
-        return self.demand.wait_s * self.weight if self.weight else 0.0
-
-    def costs_s(self, more: Use) -> float:
-        """What more of it costs: the waits of what is added, and longer waits of the rest."""
-        after = (self + more).waiting_s
-        return after - self.waiting_s if after < inf else inf
-
-
-NOTHING = Use(Demand(), 0.0)
-
-
-@dataclass(frozen=True)
 class Footprint:
     """What a query does to servers and links."""
 
     uses: Mapping[Spot, Use]
     fixed_s: float
     """The part of its latency that is no waiting."""
-    work_s: Mapping[str, float]
-    """For each server the part of its time that is used."""
 
 
 def footprint(query: Query, placement: Placement, network: Network) -> Footprint | None:
@@ -103,7 +74,6 @@ def footprint(query: Query, placement: Placement, network: Network) -> Footprint
         served[task.name] = takes_s + task.makes * own
     uses: dict[Spot, Use] = {}
     fixed_s = 0.0
-    work: dict[str, float] = {}
     for edge in query.edges:
         there = hosts.get(edge.target)
         if there is not None and hosts.get(edge.source) == there:
@@ -113,16 +83,19 @@ def footprint(query: Query, placement: Placement, network: Network) -> Footprint
             return None
         for link in itertools.pairwise(route):
             wire = network.links[link]
-            flow = wire.flow(edge.rate, edge.bytes)
-            uses[link] = uses.get(link, NOTHING) + Use(Demand.of(flow), edge.weight)
-            fixed_s += edge.weight * (wire.latency_s + flow.service_s)
+            takes_s = edge.bytes / wire.bytes_per_s  # each as long as the other
+            load = edge.rate * takes_s
+            use = Use(load, load * takes_s, edge.weight)
+            uses[link] = uses[link].plus(use) if link in uses else use
+            fixed_s += edge.weight * (wire.latency_s + takes_s)
         if there is None:
             continue
-        flow = Flow(edge.rate, occupied[edge.target])
-        uses[there] = uses.get(there, NOTHING) + Use(Demand.of(flow), edge.weight)
+        takes_s = occupied[edge.target]
+        load = edge.rate * takes_s
+        use = Use(load, 2 * load * takes_s, edge.weight)  # exponential
+        uses[there] = uses[there].plus(use) if there in uses else use
         fixed_s += edge.weight * served[edge.target]
-        work[there] = work.get(there, 0.0) + edge.rate * occupied[edge.target]
-    return Footprint(uses, fixed_s, work)
+    return Footprint(uses, fixed_s)
 
 
 class Books:
@@ -148,14 +121,14 @@ class Books:
             return False
         self.placed[query.name] = query, placement, found
         for spot, use in found.uses.items():
-            self._uses[spot] = self.use(spot) + use
+            self._uses[spot] = self.use(spot).plus(use)
         return True
 
     def remove(self, name: str) -> None:
         """Take a query away."""
         _, _, found = self.placed.pop(name)
         for spot, use in found.uses.items():
-            left = self._uses[spot] - use
+            left = self._uses[spot].minus(use)
             if left.weight > 1e-12:
                 self._uses[spot] = left
             elif spot in self.others:
@@ -178,16 +151,14 @@ class Books:
 
     def fits(self, server: str, more: Use) -> bool:
         """Whether a server can take more without being used beyond its bound."""
-        load = self.use(server).demand.load + more.demand.load
+        load = self.use(server).load + more.load
         return load < 1 and load <= self.network.servers[server].bound + 1e-12
 
     def latency_s(self, name: str) -> float:
         """The latency of a query that is placed."""
         _, _, found = self.placed[name]
         waits = sum(
-            use.weight * self.use(spot).demand.wait_s
-            for spot, use in found.uses.items()
-            if use.weight
+            use.weight * self.use(spot).wait_s for spot, use in found.uses.items() if use.weight
         )
         return found.fixed_s + waits
 

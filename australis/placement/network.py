@@ -51,6 +51,7 @@ class Network:
             found[here].append(there)
         self._neighbours = {name: tuple(others) for name, others in found.items()}
         self._before: dict[str, dict[str, str]] = {}
+        self._ways: dict[tuple[str, str], tuple[str, ...] | None] = {}
         self._latencies: dict[str, dict[str, float]] = {}
 
     @classmethod
@@ -72,6 +73,11 @@ class Network:
         >>> Network.both_ways(line, {("a", "b"): wire, ("b", "c"): wire}).way("a", "c")
         ('a', 'b', 'c')
         """
+        if (here, there) not in self._ways:
+            self._ways[here, there] = self._find(here, there)
+        return self._ways[here, there]
+
+    def _find(self, here: str, there: str) -> tuple[str, ...] | None:
         before = self._before.get(here)
         if before is None:
             before = self._before[here] = self._spread(here, TYPICAL_BYTES)[0]

@@ -15,6 +15,8 @@ from australis.placement.model import Books, Placement, footprint
 from australis.placement.network import Network, Server
 from australis.placement.queries import Consumer, Producer, Query, Task
 from australis.placement.search import at_random
+from australis.placement.use import Use
+from australis.queueing.flows import Demand, Flow
 from australis.queueing.known import mm1_wait_s
 from australis.queueing.links import Wire
 
@@ -135,7 +137,7 @@ def test_books_add_up(seed: int) -> None:
         books.remove(name)
     assert books.latency_s("q0") <= first
     books.remove("q0")
-    assert all(books.use(spot).demand.load < 1e-9 for spot in (*network.servers, *network.links))
+    assert all(books.use(spot).load < 1e-9 for spot in (*network.servers, *network.links))
 
 
 @settings(deadline=None, max_examples=60)
@@ -184,6 +186,18 @@ def test_producers_that_cannot_be(make, says: str) -> None:  # type: ignore[no-u
 def test_tasks_that_cannot_be(tasks: tuple[Task, ...], says: str) -> None:
     with pytest.raises(UserError, match=says):
         Query("q", (Producer("p", "a", 1.0),), tasks, (Consumer("c", "a", "f"),))
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 20), st.floats(0.001, 0.01)), min_size=1, max_size=5))
+def test_uses_say_what_the_queueing_model_says(flows: list[tuple[float, float]]) -> None:
+    made = [Flow(rate, service_s) for rate, service_s in flows]
+    use = Use()
+    for flow in made:
+        use = use.plus(Use.of(flow, 0.5))
+    whole = Demand.total(made)
+    assert use.load == pytest.approx(whole.load)
+    assert use.wait_s == pytest.approx(whole.wait_s)
+    assert use.weight == pytest.approx(len(made) / 2)
 
 
 def test_networks_that_cannot_be() -> None:

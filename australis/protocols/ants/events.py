@@ -8,8 +8,8 @@ from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.machine import Effect, Event
 from australis.placement.metric import LATENCY, Metric
 from australis.placement.queries import Query
+from australis.placement.use import Use
 from australis.protocols.ants.messages import Routing, Scout
-from australis.protocols.ants.sights import Sight
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Measured(Event, frozen=True, gc=False):
 class Disturbed(Event, frozen=True, gc=False):
     """What uses the server besides queries has changed."""
 
-    use: Sight
+    use: Use
 
 
 class Dequeued(Event, frozen=True, gc=False):

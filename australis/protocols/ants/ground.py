@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from australis.placement.metric import LATENCY, Metric
 from australis.placement.network import Server
 from australis.placement.queries import Query
+from australis.placement.use import Use
 from australis.protocols.ants.messages import Share
-from australis.protocols.ants.sights import LinkSight, ServerSight, Sight, used_by
+from australis.protocols.ants.sights import LinkSight, ServerSight, used_by
 from australis.queueing.links import Wire
 
 
@@ -21,9 +22,9 @@ class _Part:
     query: Query
     until_us: int
     runs: bool
-    use: Sight
+    use: Use
     served_s: float
-    links: dict[str, Sight]
+    links: dict[str, Use]
 
 
 class Ground:
@@ -33,20 +34,20 @@ class Ground:
         self.server = server
         self._metric = metric
         self.links = {
-            name: LinkSight(wire.latency_s, 1 / wire.bytes_per_s, Sight())
+            name: LinkSight(wire.latency_s, 1 / wire.bytes_per_s, Use())
             for name, wire in links.items()
         }
         self._parts: dict[tuple[str, int], _Part] = {}
-        self._others = Sight()
+        self._others = Use()
         """What uses the server besides."""
-        self._uses: dict[str, Sight] = {}
+        self._uses: dict[str, Use] = {}
         """How the server is used without one query, as far as it was asked for since it changed,"""
         self._links: dict[tuple[str, str], LinkSight] = {}
         """and links."""
 
     # --- what is seen -----------------------------------------------------------------------
 
-    def busy_with(self, use: Sight) -> None:
+    def busy_with(self, use: Use) -> None:
         """What uses the server besides queries has changed."""
         self._others = use
         self._changed()
@@ -75,7 +76,7 @@ class Ground:
             self._links[to, but] = found
         return found
 
-    def _sum(self, but: str) -> Sight:
+    def _sum(self, but: str) -> Use:
         use = self._others
         for (name, _), part in self._parts.items():
             if name != but:
@@ -109,12 +110,12 @@ class Ground:
             traffic += self._metric.traffic(edge.rate * edge.bytes, link.latency_s)
         return self._metric.latency * latency_s + traffic
 
-    def _sent(self, query: Query, share: Share) -> dict[str, Sight]:
+    def _sent(self, query: Query, share: Share) -> dict[str, Use]:
         edges = {(e.source, e.target): e for e in query.edges}
-        found: dict[str, Sight] = {}
+        found: dict[str, Use] = {}
         for to, source, target in share.sends:
             use = self.links[to].used_by(edges[source, target])
-            found[to] = found.get(to, Sight()).plus(use)
+            found[to] = found.get(to, Use()).plus(use)
         return found
 
     def hold(self, query: Query, version: int, share: Share, until_us: int) -> None:

@@ -13,38 +13,8 @@ import numpy as np
 
 from australis.placement.metric import Metric
 from australis.placement.queries import Edge, Query
+from australis.placement.use import Use
 from australis.protocols.ants.chains import Array, Edges, Parts
-
-
-class Sight(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How much a server or link is used, or how much somebody uses it."""
-
-    load: float = 0.0
-    second: float = 0.0
-    """Rates times the mean squares of the times that tuples take."""
-    weight: float = 0.0
-    """So many flows wait there."""
-
-    def plus(self, other: Sight) -> Sight:
-        """Both together."""
-        return Sight(self.load + other.load, self.second + other.second, self.weight + other.weight)
-
-    @property
-    def wait_s(self) -> float:
-        """How long a tuple waits there."""
-        if self.load <= 0:
-            return 0.0
-        return inf if self.load >= 1 else self.second / (2 * (1 - self.load))
-
-    @property
-    def waiting_s(self) -> float:
-        """All waits together, each as often as it counts."""
-        return self.wait_s * self.weight if self.weight else 0.0
-
-    def costs_s(self, more: Sight) -> float:
-        """What more of it costs: its own waits, and longer ones of what is there."""
-        after = self.plus(more).waiting_s
-        return after - self.waiting_s if after < inf else inf
 
 
 class ServerSight(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -53,7 +23,7 @@ class ServerSight(msgspec.Struct, frozen=True, array_like=True, gc=False):
     name: str
     speed: float
     bound: float
-    use: Sight
+    use: Use
 
 
 class LinkSight(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -61,17 +31,17 @@ class LinkSight(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     latency_s: float
     s_per_byte: float
-    use: Sight
+    use: Use
 
     @property
     def way(self) -> Way:
         """What a tuple meets on it."""
         return Way(self.latency_s, self.s_per_byte, self.use.wait_s, 1)
 
-    def used_by(self, edge: Edge) -> Sight:
+    def used_by(self, edge: Edge) -> Use:
         """What an edge does to it: all its tuples take the same time."""
         takes_s = edge.bytes * self.s_per_byte
-        return Sight(edge.rate * takes_s, edge.rate * takes_s**2, edge.weight)
+        return Use(edge.rate * takes_s, edge.rate * takes_s**2, edge.weight)
 
     def takes_s(self, edge: Edge) -> float:
         """How long a tuple is under way that does not wait, as often as it counts."""
@@ -105,12 +75,12 @@ class Way(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return metric.latency * edges.weights * self.delay_s(edges.bytes) + traffic
 
 
-def used_by(query: Query, tasks: frozenset[str], speed: float) -> tuple[Sight, float]:
+def used_by(query: Query, tasks: frozenset[str], speed: float) -> tuple[Use, float]:
     """What some tasks of a query do to one server, and how long they work on their tuples, each as
     often as it counts. Where the other tasks are does not matter."""
     busy: dict[str, float] = {}
     own: dict[str, float] = {}
-    use, served_s = Sight(), 0.0
+    use, served_s = Use(), 0.0
     for task in reversed(query.tasks):
         if task.name not in tasks:
             continue
@@ -123,7 +93,7 @@ def used_by(query: Query, tasks: frozenset[str], speed: float) -> tuple[Sight, f
         for edge in query.incoming[task.name]:
             if edge.source not in tasks:
                 took = busy[task.name]
-                use = use.plus(Sight(edge.rate * took, edge.rate * took**2 * 2, edge.weight))
+                use = use.plus(Use(edge.rate * took, edge.rate * took**2 * 2, edge.weight))
                 served_s += edge.weight * own[task.name]
     return use, served_s
 

@@ -10,9 +10,10 @@ from australis.kernel.durations import SECOND
 from australis.kernel.errors import UserError
 from australis.kernel.machine import Message, Send
 from australis.kernel.trace import Trace
-from australis.placement.model import Books, Placement, Spot, Use
+from australis.placement.model import Books, Placement, Spot
 from australis.placement.network import Network as Ground
 from australis.placement.queries import Query
+from australis.placement.use import Use
 from australis.protocols.ants.cell import CellMachine
 from australis.protocols.ants.chains import chains
 from australis.protocols.ants.events import (
@@ -27,8 +28,6 @@ from australis.protocols.ants.events import (
     TellUnplaced,
     Withdrawn,
 )
-from australis.protocols.ants.sights import Sight
-from australis.queueing.flows import Demand, Flow
 from australis.sim.network import Link, Network
 from australis.sim.world import Host, World
 
@@ -155,7 +154,7 @@ class Colony:
         """End a life of a cell."""
         self.hosts[name].crash()
 
-    def wait_us(self, use: Sight) -> int:
+    def wait_us(self, use: Use) -> int:
         """How long an ant waits in a queue: not at all if nobody is there, else for a time."""
         if use.load <= 0 or self._rng.random() >= use.load:
             return 0
@@ -206,8 +205,8 @@ class Colony:
 
     def disturb(self, server: str, load: float, service_s: float) -> None:
         """Others use a server for this part of its time, for so long each time."""
-        use = Sight(load, 2 * load * service_s, 0.0)
-        self.disturbances[server] = Use(Demand.of(Flow(load / service_s, service_s)), 0.0)
+        use = Use(load, 2 * load * service_s, 0.0)
+        self.disturbances[server] = use
         self.hosts[server].take(Disturbed(use))
 
     def withdraw(self, name: str) -> None:

@@ -41,7 +41,7 @@ def svg(network: Network, queries: Mapping[str, Query], placements: Mapping[str,
                 lines.append(_line(at[here], at[there], colours[name], 2.5, shift))
     for name, server in network.servers.items():
         x, y = at[name]
-        load = books.use(name).demand.load
+        load = books.use(name).load
         radius = 7 + 4 * server.speed**0.5
         lines.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{_shade(load)}"'
@@ -87,7 +87,8 @@ def _line(
 
 def _text(x: float, y: float, text: str, colour: str, anchor: str = "middle") -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}">'
+        f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}"'
+        ' paint-order="stroke" stroke="white" stroke-width="3">'
         f"{escape(text)}</text>"
     )
 

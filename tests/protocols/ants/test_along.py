@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 from australis.placement import generate
 from australis.placement.model import Books, Placement, footprint
 from australis.placement.search import at_random
+from australis.placement.use import Use
 from australis.protocols.ants.along import Detour, Stop, best_along
 from australis.protocols.ants.chains import chains, parts
 from australis.protocols.ants.pheromones import Trips, Vector
-from australis.protocols.ants.sights import LinkSight, ServerSight, Sight, Way, used_by
+from australis.protocols.ants.sights import LinkSight, ServerSight, Way, used_by
 from australis.queueing.links import Wire
 
 
-def seen(books: Books, spot) -> Sight:  # type: ignore[no-untyped-def]
-    use = books.use(spot)
-    wait = use.demand.wait_s
-    second = 2 * (1 - use.demand.load) * wait
-    return Sight(use.demand.load, second, use.weight)
+def seen(books: Books, spot) -> Use:  # type: ignore[no-untyped-def]
+    return books.use(spot)
 
 
 def server_seen(books: Books, name: str) -> ServerSight:
@@ -140,8 +138,8 @@ def test_a_server_alone_knows_what_tasks_do_to_it(seed: int, tasks: int) -> None
         there = frozenset(task for task, host in hosts.items() if host == server)
         use, own = used_by(query, there, books.network.servers[server].speed)
         wanted = found.uses[server]
-        assert use.load == pytest.approx(wanted.demand.load)
-        assert use.wait_s == pytest.approx(wanted.demand.wait_s)
+        assert use.load == pytest.approx(wanted.load)
+        assert use.wait_s == pytest.approx(wanted.wait_s)
         assert use.weight == pytest.approx(wanted.weight)
         served += own
     assert served <= found.fixed_s + 1e-12

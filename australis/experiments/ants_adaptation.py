@@ -19,12 +19,14 @@ SEEDS = range(8)
 QUICK = range(2)
 SERVERS = 20
 TASKS = 10
+RATE = 60.0
 RAISE = 1.6
 """Rates grow by this factor each time."""
 QUERIES = 200
 MORE = 50
 FEW, FEW_MORE = 16, 8
 MANY_SERVERS = 100
+FEW_SERVERS = 12
 NEVER_US = 1 << 60
 
 
@@ -54,9 +56,10 @@ class AntsAdaptation:
                 rates[optimises].append(_rates_rise(seed, optimises))
         number, more = (FEW, FEW_MORE) if quick else (QUERIES, MORE)
         added = {}
+        servers = FEW_SERVERS if quick else MANY_SERVERS
         for optimises in (True, False):
             progress(f"{2 * more} queries come, {_way(optimises)}")
-            added[optimises] = _queries_come(number, more, optimises)
+            added[optimises] = _queries_come(servers, number, more, optimises)
         return Result(
             (*_rate_claims(rates), *_query_claims(added)),
             (_rate_table(rates), _query_table(added)),
@@ -78,7 +81,7 @@ def _options(optimises: bool) -> AntOptions:
 
 
 def _rates_rise(seed: int, optimises: bool) -> Course:
-    one = instance(seed, SERVERS, 1, (TASKS, TASKS), rate=20.0)
+    one = instance(seed, SERVERS, 1, (TASKS, TASKS), RATE)
     colony = colony_on(one, seed, _options(optimises))
     (query,) = one.queries
 
@@ -94,8 +97,8 @@ def faster(query: Query, times: float) -> Query:
     return replace(query, producers=producers)
 
 
-def _queries_come(number: int, more: int, optimises: bool) -> Course:
-    every = instance(1, MANY_SERVERS, number + 2 * more, (2, 5), rate=15.0)
+def _queries_come(servers: int, number: int, more: int, optimises: bool) -> Course:
+    every = instance(1, servers, number + 2 * more, (2, 5), rate=30.0)
     first = Instance(every.network, every.queries[:number])
     colony = colony_on(first, 1, _options(optimises), apart_s=0.2)
 

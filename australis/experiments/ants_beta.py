@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 from statistics import fmean
 
-from australis.experiments.ants_runs import DEVIATIONS, colony_on, instance
+from australis.experiments.ants_runs import DEVIATIONS, Instance, colony_on, instance
 from australis.experiments.claims import Claim, Progress, Result, Source, Table
 from australis.kernel.durations import SECOND
-from australis.placement.model import Books, Placement
+from australis.placement.model import Books, Placement, Spot
 from australis.placement.search import local_search
+from australis.placement.use import Use
 from australis.protocols.ants.events import AntOptions
 
 PAPER = {1.1: (15, 0.0), 1.25: (10, 25.87), 1.5: (7, 59.23), 1.75: (2, 78.67), 2.0: (1, 101.23)}
@@ -22,8 +24,8 @@ LASTS_S = 400
 EVERY_S = 20
 """Other traffic changes so often."""
 SEEDS = range(8)
-QUICK = range(2)
-QUICK_LASTS_S = 120
+QUICK = range(1)
+QUICK_LASTS_S = 80
 BUSY = (0.3, 0.85)
 BUSY_SERVERS = 6
 SERVICE_S = 0.005
@@ -48,12 +50,13 @@ class AntsBeta:
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """All factors; with `quick` fewer seeds and a shorter time."""
-        found: dict[float, list[Run]] = {}
-        for beta in PAPER:
-            found[beta] = []
-            for seed in QUICK if quick else SEEDS:
-                progress(f"beta {beta:g}, seed {seed}")
-                found[beta].append(_run(seed, beta, QUICK_LASTS_S if quick else LASTS_S))
+        found: dict[float, list[Run]] = {beta: [] for beta in PAPER}
+        for seed in QUICK if quick else SEEDS:
+            made = instance(seed, SERVERS, 1, (TASKS, TASKS), rate=20.0)
+            phases = _phases(made, seed, QUICK_LASTS_S if quick else LASTS_S)
+            for beta, runs in found.items():
+                progress(f"seed {seed}, beta {beta:g}")
+                runs.append(_run(made, seed, beta, phases))
         return Result(
             _claims(found),
             (_table(found),),
@@ -68,30 +71,47 @@ class AntsBeta:
         )
 
 
-def _run(seed: int, beta: float, lasts_s: int) -> Run:
-    made = instance(seed, SERVERS, 1, (TASKS, TASKS), rate=20.0)
+@dataclass(frozen=True)
+class Phase:
+    """A time in which others use some servers."""
+
+    loads: Mapping[str, float]
+    best_s: float
+    """The latency of the query if it were placed as well as can be."""
+
+
+def _phases(made: Instance, seed: int, lasts_s: int) -> list[Phase]:
+    rng = Random(seed)
+    (query,) = made.queries
+    found: list[Phase] = []
+    known: list[dict[str, str]] = []
+    for _ in range(0, lasts_s, EVERY_S):
+        busy = rng.sample(sorted(made.network.servers), BUSY_SERVERS)
+        loads = {name: rng.uniform(*BUSY) for name in busy}
+        others: dict[Spot, Use] = {
+            name: Use(load, 2 * load * SERVICE_S, 0.0) for name, load in loads.items()
+        }
+        books = Books(made.network, others)
+        hosts, _ = local_search(query, books, rng, known, kicks=4, nearby=SERVERS)
+        books.add(query, Placement(hosts))
+        found.append(Phase(loads, books.latency_s(query.name)))
+        known = [hosts]
+    return found
+
+
+def _run(made: Instance, seed: int, beta: float, phases: list[Phase]) -> Run:
     (query,) = made.queries
     options = AntOptions(beta=beta, again_us=2 * SECOND, settle_us=4 * SECOND)
     colony = colony_on(made, seed, options)
-    rng = Random(seed)
     moves = colony.moves
     lost: list[float] = []
-    busy: list[str] = []
-    for _ in range(0, lasts_s, EVERY_S):
-        for name in busy:
-            colony.disturb(name, 0.0, SERVICE_S)
-        busy = rng.sample(sorted(made.network.servers), BUSY_SERVERS)
-        for name in busy:
-            colony.disturb(name, rng.uniform(*BUSY), SERVICE_S)
-        bare = Books(made.network, colony.disturbances)
-        known = [dict(p.hosts) for p in colony.placements.values()]
-        hosts, _ = local_search(query, bare, Random(seed), known, kicks=5, nearby=SERVERS)
-        bare.add(query, Placement(hosts))
-        best = bare.latency_s(query.name)
+    for phase in phases:
+        for name in made.network.servers:
+            colony.disturb(name, phase.loads.get(name, 0.0), SERVICE_S)
         for _ in range(EVERY_S):
             colony.run(1)
             if query.name in colony.placements:
-                lost.append(max(0.0, colony.books().latency_s(query.name) - best))
+                lost.append(max(0.0, colony.books().latency_s(query.name) - phase.best_s))
     return Run(colony.moves - moves, fmean(lost) * 1e3)
 
 

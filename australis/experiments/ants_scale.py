@@ -17,9 +17,9 @@ from australis.protocols.ants.events import AntOptions
 from australis.sim.ants.colony import Colony
 
 SIZES = (200, 300, 400, 500, 600)
-QUICK_SIZES = (30, 60)
+QUICK_SIZES = (20, 40)
 QUERIES = 300
-FEW = 40
+FEW = 15
 TASKS = (4, 8)
 RATE = 1_000.0
 """Tuples a second, as the paper counts them in a millisecond,"""

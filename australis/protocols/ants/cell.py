@@ -211,9 +211,8 @@ class CellMachine:
 
     def _enforce(self, sender: str, ant: Enforcement, now: int) -> list[Effect]:
         share = ant.shares[ant.at]
-        cost = self.ground.cost(ant.query, share)
-        total = ant.cost + (cost or 0.0)
-        if cost is None or total > ant.most:
+        total = ant.cost + self.ground.cost(ant.query, share)
+        if total > ant.most or not self.ground.fits(ant.query, share):
             refusal = Enforced(ant.query.name, ant.version, total, refused_by=self.name)
             return [Send(ant.leader, refusal)]
         self.ground.hold(ant.query, ant.version, share, now + self.options.hold_us)

@@ -25,7 +25,9 @@ class AntOptions:
     routes_needed: int = 8
     """So many have to be back before scouts leave."""
     scouts: int = 12
-    """So many leave at once,"""
+    """So many leave at once"""
+    scouts_again: int = 4
+    """(so many if the query runs already and something better is looked for),"""
     reports_needed: int = 8
     """and the best report is taken when so many have come."""
     patience_us: int = 2 * SECOND
@@ -44,10 +46,12 @@ class AntOptions:
     """So often a cell tells its neighbours what it knows of servers,"""
     known: int = 6
     """of so many at most,"""
+    detours: int = 2
+    """of which a scout takes so many into account at each stop,"""
     typical_work: float = 0.01
     """the best ones for so much work."""
     again_us: int = 10 * SECOND
-    """So often a leader looks for something better,"""
+    """So often a leader looks for something better, more seldom while it finds nothing,"""
     beta: float = 1.1
     """and takes it if what there is costs so many times as much,"""
     settle_us: int = 20 * SECOND

@@ -89,20 +89,22 @@ class Ground:
 
     # --- shares -----------------------------------------------------------------------------
 
-    def cost(self, query: Query, share: Share) -> float | None:
-        """What a share of a query would cost, in place of all other versions; None if it does not
-        fit."""
-        here = self.here(but=query.name)
-        use, served_s = used_by(query, frozenset(share.tasks), self.server.speed)
-        if here.use.load + use.load > min(self.server.bound, 1.0 - 1e-9) and share.tasks:
-            return None
-        latency_s = here.use.costs_s(use) + served_s
-        traffic = 0.0
+    def fits(self, query: Query, share: Share) -> bool:
+        """Whether there is room for a share of a query, in place of all other versions."""
+        use, _ = used_by(query, frozenset(share.tasks), self.server.speed)
+        load = self.here(but=query.name).use.load + use.load
+        if share.tasks and (load > self.server.bound or load >= 1):
+            return False
+        links = self._sent(query, share).items()
+        return all(self.link(to, but=query.name).use.load + sent.load < 1 for to, sent in links)
+
+    def cost(self, query: Query, share: Share) -> float:
+        """What a share of a query costs, in place of all other versions; it may never end."""
+        use, latency_s = used_by(query, frozenset(share.tasks), self.server.speed)
+        latency_s += self.here(but=query.name).use.costs_s(use)
         for to, sent in self._sent(query, share).items():
-            link = self.link(to, but=query.name)
-            if link.use.load + sent.load >= 1:
-                return None
-            latency_s += link.use.costs_s(sent)
+            latency_s += self.link(to, but=query.name).use.costs_s(sent)
+        traffic = 0.0
         edges = {(e.source, e.target): e for e in query.edges}
         for to, source, target in share.sends:
             link, edge = self.links[to], edges[source, target]
@@ -139,7 +141,7 @@ class Ground:
         if part is None:
             return None
         part.runs, part.until_us = True, until_us
-        return self.cost(part.query, part.share) or 0.0
+        return self.cost(part.query, part.share)
 
     def release(self, name: str, version: int) -> None:
         """Let a share go."""

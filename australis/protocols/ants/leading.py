@@ -33,6 +33,12 @@ Seeks = Callable[[Goal, str, str, int], list[Effect]]
 SEEK_ROUNDS = 3
 """A search that is not answered takes so many times a search's patience and tries before it is lost."""
 
+LONGEST_PAUSE = 16
+"""As long as nothing better is found it is looked for ever more seldom, up to so many times the time
+that is set,"""
+CHANGED = 0.1
+"""unless what there is costs more or less by this part."""
+
 
 def timer(query: str) -> str:
     """The name of a leader's timer."""
@@ -83,6 +89,9 @@ class Leading:
         self._next: _Plan | None = None
         self._told = False
         self._again_us = 0
+        self._soonest_us = 0
+        self._pause_us = options.again_us
+        self._searched_at_cost = 0.0
         self._settled_us = 0
         self._settle_us = options.settle_us
         self._was: dict[str, str] = {}
@@ -111,9 +120,16 @@ class Leading:
             effects += self._look_after(self._runs, now)
         if self._next is not None:
             effects += self._press_on(self._next, now)
-        elif now >= self._again_us:
+        elif now >= self._again_us or (now >= self._soonest_us and self._changed()):
             effects += self._begin(now)
         return effects
+
+    def _changed(self) -> bool:
+        """Whether what runs costs more or less than when something better was looked for last."""
+        if self._runs is None or not self._searched_at_cost:
+            return False
+        now_costs = sum(self._runs.kept.values())
+        return abs(now_costs / self._searched_at_cost - 1) > CHANGED
 
     def measured(self, query: Query) -> None:
         """What the query does has changed; its tasks are the same."""
@@ -124,7 +140,9 @@ class Leading:
 
     def _begin(self, now: int) -> list[Effect]:
         self._versions += 1
-        self._again_us = now + self._options.again_us
+        self._again_us = now + self._pause_us
+        self._soonest_us = now + self._options.again_us
+        self._searched_at_cost = sum(self._runs.kept.values()) if self._runs is not None else 0.0
         self._next = _Plan(self._versions)
         return self._seek_chain(self._next, now)
 
@@ -138,7 +156,8 @@ class Leading:
         chain = self._chains[plan.chain]
         source = plan.hosts.get(chain.source) or self.query.pinned[chain.source]
         target = plan.hosts.get(chain.target) or self.query.pinned[chain.target]
-        goal = Goal(self.query, plan.version, plan.chain, dict(plan.hosts))
+        again = self._runs is not None
+        goal = Goal(self.query, plan.version, plan.chain, dict(plan.hosts), again)
         return self._seek(goal, source, target, now)
 
     def sought(self, message: Sought, now: int) -> list[Effect]:
@@ -155,7 +174,10 @@ class Leading:
         plan.shares = shares(plan.hosts, plan.routes)
         if self._runs is not None and not self._better(plan, self._runs, now):
             self._next = None
+            self._pause_us = min(2 * self._pause_us, LONGEST_PAUSE * self._options.again_us)
+            self._again_us = now + self._pause_us
             return []
+        self._pause_us = self._options.again_us
         return self._enforce(plan, now)
 
     def _take(self, plan: _Plan, chain: Chain, report: Report) -> None:
@@ -193,6 +215,8 @@ class Leading:
         plan.enforced_us = now
         plan.until_us = now + self._options.hold_us // 2
         most = plan.expected * (1 + self._options.tolerance)
+        if self._runs is not None:  # it must still be worth a move
+            most = min(most, sum(self._runs.kept.values()) / self._options.beta)
         ant = Enforcement(self.query, plan.version, self._name, plan.shares, 0, 0.0, most)
         return [Send(plan.shares[0].cell, ant)]
 

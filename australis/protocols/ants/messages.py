@@ -51,6 +51,8 @@ class Goal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chain: int
     hosts: dict[str, str]
     """Where the chains before it are to be."""
+    again: bool = False
+    """Whether the query runs already."""
 
 
 class Scout(Message, frozen=True, gc=False):

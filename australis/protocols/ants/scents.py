@@ -65,7 +65,7 @@ class Scents:
 
     def detours(self) -> tuple[Detour, ...]:
         """The best of them, for a scout."""
-        best = sorted(self._known.values(), key=self._rank)[: self._options.known]
+        best = sorted(self._known.values(), key=self._rank)[: self._options.detours]
         return tuple(Detour(k.server, k.path, k.there, k.back) for k in best)
 
     def _rank(self, known: Known) -> tuple[float, str]:

@@ -47,6 +47,7 @@ class Seeking:
         self._numbers = 0
         self._reports: dict[int, Report] = {}
         self._tries_left = options.tries
+        self._scouts = options.scouts_again if goal.again else options.scouts
 
     def start(self, now: int, at_home: bool) -> list[Effect]:
         """Let routing ants leave, unless the way is known or there is none to go."""
@@ -68,7 +69,7 @@ class Seeking:
         chain, _ = chain_of(self._goal.query, self._goal.chain)
         effects: list[Effect] = []
         size = len(chain.tasks)
-        for _ in range(self._options.scouts):
+        for _ in range(self._scouts):
             self._numbers += 1
             alpha, greed = self._rng.uniform(*ALPHAS), self._rng.randint(1, size)
             if self._numbers % 2:  # every other one goes by the servers' own bounds alone
@@ -83,7 +84,7 @@ class Seeking:
             return []
         self._reports[ant.number] = ant.report
         outstanding = ant.report.cost <= (1 + self._options.outstanding) * ant.report.least
-        if outstanding or len(self._reports) >= self._options.reports_needed:
+        if outstanding or len(self._reports) >= min(self._options.reports_needed, self._scouts):
             return self._finish(now)
         return []
 

@@ -44,7 +44,7 @@ class AntsAdaptation:
     name = "ants-adaptation"
     description = "Rates that rise and queries that come, with and without self-optimisation."
     reproduces = "ants figure 3"
-    duration = "12 min, quick 1 min"
+    duration = "3 min, quick 15 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """Both parts; with `quick` fewer seeds and queries."""

@@ -46,7 +46,7 @@ class AntsBeta:
     name = "ants-beta"
     description = "Updates of a placement and what latency is lost, by the factor beta."
     reproduces = "ants table 1"
-    duration = "8 min, quick 1 min"
+    duration = "2 min, quick 15 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """All factors; with `quick` fewer seeds and a shorter time."""

@@ -120,9 +120,17 @@ class Leading:
             effects += self._look_after(self._runs, now)
         if self._next is not None:
             effects += self._press_on(self._next, now)
-        elif now >= self._again_us or (now >= self._soonest_us and self._changed()):
+        elif self._is_due(now):
             effects += self._begin(now)
         return effects
+
+    def _is_due(self, now: int) -> bool:
+        """Whether it is time to look for a placement, or for a better one."""
+        if self._runs is None:
+            return now >= self._again_us
+        if now < self._settled_us:
+            return False
+        return now >= self._again_us or (now >= self._soonest_us and self._changed())
 
     def _changed(self) -> bool:
         """Whether what runs costs more or less than when something better was looked for last."""
@@ -172,7 +180,7 @@ class Leading:
         if plan.chain < len(self._chains):
             return self._seek_chain(plan, now)
         plan.shares = shares(plan.hosts, plan.routes)
-        if self._runs is not None and not self._better(plan, self._runs, now):
+        if self._runs is not None and not self._better(plan, self._runs):
             self._next = None
             self._pause_us = min(2 * self._pause_us, LONGEST_PAUSE * self._options.again_us)
             self._again_us = now + self._pause_us
@@ -188,9 +196,9 @@ class Leading:
                 plan.routes[here, there] = report.routes[there]
         plan.expected += report.cost
 
-    def _better(self, plan: _Plan, runs: _Plan, now: int) -> bool:
+    def _better(self, plan: _Plan, runs: _Plan) -> bool:
         """Whether a placement is so much better than the one that runs that it is worth a move."""
-        if now < self._settled_us or len(runs.kept) < len(runs.shares):
+        if len(runs.kept) < len(runs.shares):
             return False
         costs_s = sum(runs.kept.values())
         return costs_s >= self._options.beta * plan.expected and plan.hosts != runs.hosts

@@ -17,7 +17,7 @@ from australis.live.load import load as load_file
 EXAMPLES = sorted(
     path
     for path in (Path(__file__).parents[2] / "examples").rglob("*.yaml")
-    if path.name not in ("cluster.yaml", "federation.yaml", "peers.yaml")
+    if path.name not in ("cluster.yaml", "federation.yaml", "peers.yaml", "placement.yaml")
     and path.parent.name != "scenarios"
 )
 MANY = settings(

@@ -28,8 +28,6 @@ EXPERIMENTS: list[Experiment] = [
 
 MISSED = {
     "synergy-load-updates": {"Updates with seven levels, times those with three"},
-    # With two seeds only; with five it holds.
-    "synergy-beyond": {"1% of the peers fail each minute: delay, times that if nobody does"},
 }
 """Claims that our runs do not bear out, as each experiment says."""
 

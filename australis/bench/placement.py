@@ -16,11 +16,11 @@ from typing import Any
 
 from australis.bench.failover import target_lines
 from australis.placement import generate
-from australis.placement.model import Books, Placement, footprint
+from australis.placement.model import Books, footprint
 from australis.placement.network import Network
 from australis.placement.queries import Query
-from australis.placement.search import descent, local_search, optimum
-from australis.sim.ants.colony import Colony
+from australis.placement.search import descent, improve, optimum
+from australis.sim.ants.colony import SETTLE_S, Colony
 
 INSTANCES = 100
 SERVERS = 12
@@ -30,7 +30,6 @@ QUERY_TASKS = 10
 MANY_SERVERS = 30
 RATE = 10.0
 STARTS = 3
-SETTLE_S = 12.0
 NEAR = 1.05
 FROM_TASKS = 50
 """From so many tasks on ants should need less than steepest descent."""
@@ -118,7 +117,7 @@ def _one(seed: int) -> tuple[float, float]:
 
 def _placed(network: Network, queries: list[Query], seed: int) -> Colony:
     colony = Colony(network, seed)
-    colony.run(SETTLE_S)
+    colony.settle()
     for query in queries:
         colony.submit(query)
     assert colony.run_until_placed()
@@ -149,7 +148,7 @@ def _many(tasks: int) -> Size:
         min(solver_s, ants_s, total / len(queries)),
         total / len(queries),
         ants_wall_s,
-        colony.world.now / 1e6 - SETTLE_S,
+        max(colony.placed_us.values()) / 1e6 - SETTLE_S,
         colony.evaluations,
         descent_wall_s,
         evaluations,
@@ -161,12 +160,7 @@ def _many(tasks: int) -> Size:
 def _solved(colony: Colony, rng: Random) -> float:
     """What a local search makes of it that begins with the ants' placements."""
     books = colony.books()
-    for _ in range(2):
-        for name, query in colony.queries.items():
-            hosts = dict(books.placed[name][1].hosts)
-            books.remove(name)
-            found, _ = local_search(query, books, rng, [hosts], kicks=2, nearby=16)
-            books.add(query, Placement(found))
+    improve(books, rng, rounds=2, kicks=2)
     return books.mean_latency_s()
 
 

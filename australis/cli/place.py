@@ -16,9 +16,6 @@ from rich.table import Table
 from australis.cli.files import read_text
 from australis.kernel.errors import UserError
 
-SETTLE_S = 12.0
-"""Cells tell each other of their servers before the first query comes."""
-
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -55,7 +52,7 @@ def place(
 
     plan = load(read_text(file), str(file))
     colony = Colony(plan.network, seed)
-    colony.run(SETTLE_S)
+    colony.settle()
     for query in plan.queries:
         colony.submit(query)
         colony.run(1)

@@ -10,12 +10,10 @@ from australis.placement import generate
 from australis.placement.model import Books, Placement
 from australis.placement.network import Network
 from australis.placement.queries import Query
-from australis.placement.search import Hosts, at_random, local_search
+from australis.placement.search import Hosts, at_random, improve
 from australis.protocols.ants.events import AntOptions
 from australis.sim.ants.colony import Colony
 
-SETTLE_S = 12.0
-"""Cells tell each other of their servers before the first query comes."""
 APART_S = 0.5
 """Queries come one after the other."""
 DEVIATIONS = (
@@ -61,7 +59,7 @@ def colony_on(
 ) -> Colony:
     """Ants that have placed all queries, or as many as they could."""
     colony = Colony(one.network, seed, options)
-    colony.run(SETTLE_S)
+    colony.settle()
     for query in one.queries:
         colony.submit(query)
         colony.run(apart_s)
@@ -86,16 +84,7 @@ def best_known(
         books = Books(one.network)
         for query in one.queries:
             books.add(query, Placement(start[query.name]))
-        before = float("inf")
-        for _ in range(rounds):
-            for query in one.queries:
-                hosts = dict(books.placed[query.name][1].hosts)
-                books.remove(query.name)
-                found, _ = local_search(query, books, rng, [hosts], kicks=0, nearby=16)
-                books.add(query, Placement(found))
-            if books.mean_latency_s() > 0.999 * before:
-                break
-            before = books.mean_latency_s()
+        improve(books, rng, rounds)
         if best is None or books.mean_latency_s() < best.mean_latency_s():
             best = books
     assert best is not None

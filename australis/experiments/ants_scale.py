@@ -7,14 +7,14 @@ from itertools import pairwise
 from random import Random
 from statistics import fmean
 
-from australis.experiments.ants_runs import DEVIATIONS, SETTLE_S, Instance, instance
+from australis.experiments.ants_runs import DEVIATIONS, Instance, instance
 from australis.experiments.claims import Claim, Progress, Result, Source, Table
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import UserError
 from australis.placement.model import Books, Placement
 from australis.placement.search import local_search
 from australis.protocols.ants.events import AntOptions
-from australis.sim.ants.colony import Colony
+from australis.sim.ants.colony import SETTLE_S, Colony
 
 SIZES = (200, 300, 400, 500, 600)
 QUICK_SIZES = (20, 40)

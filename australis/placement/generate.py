@@ -26,6 +26,8 @@ STUBS = 3
 STUB_SERVERS = 4
 """and servers in each of them."""
 BOUND = 0.9
+KM_PER_S = 200_000.0
+"""Light in glass."""
 
 
 def transit_stub(size: int, rng: Random) -> Network:
@@ -90,10 +92,6 @@ def measured(name: str, rng: Random) -> Network:
     return Network.both_ways([_server(text, rng) for text in names.values()], links)
 
 
-KM_PER_S = 200_000.0
-"""Light in glass."""
-
-
 def query(
     name: str,
     network: Network,
@@ -104,7 +102,8 @@ def query(
 ) -> Query:
     """A query with so many tasks: a chain, and from four tasks on others that join in or split off.
 
-    Tasks do 1 to 5 ms of work for a tuple, times `work`. Its producers and consumers are at different servers, as far as there are enough.
+    Tasks do 1 to 5 ms of work for a tuple, times `work`. Its producers and consumers are at different
+    servers, as far as there are enough.
 
     >>> made = query("q", transit_stub(20, Random(1)), 8, Random(2))
     >>> len(made.tasks), made.producers[0].rate > 0

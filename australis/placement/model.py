@@ -4,8 +4,8 @@ The latency of a query is the mean over its flows from a producer to a consumer.
 queue of a server once and is then worked on by all tasks of its query that follow each other there;
 between servers it takes the links of its route. Servers it only passes do not work on it.
 
-What a query does to each server and link is its *footprint*: a demand and a weight, the part of its
-flows that wait there. `Books` add footprints up. The sum of all latencies is then a sum over servers
+What a query does to each server and link is its *footprint*: how much they are used, and a weight, the
+part of its flows that wait there. `Books` add footprints up. The sum of all latencies is then a sum over servers
 and links of wait times weight, and what never waits: so a server alone can tell what another task
 there would cost everybody, and a path can add up what its servers tell.
 """
@@ -13,7 +13,7 @@ there would cost everybody, and a path can add up what its servers tell.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -167,11 +167,3 @@ class Books:
         if not self.placed:
             return 0.0
         return sum(self.latency_s(name) for name in self.placed) / len(self.placed)
-
-
-def books_of(network: Network, placed: Iterable[tuple[Query, Placement]]) -> Books:
-    """Books with these queries."""
-    books = Books(network)
-    for query, placement in placed:
-        books.add(query, placement)
-    return books

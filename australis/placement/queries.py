@@ -35,9 +35,6 @@ class Task:
     """Tuples it makes of one (its batch size), below 1 for a filter,"""
     bytes: float = 1_000.0
     """each so large."""
-    does: str = ""
-    """Tasks that do the same with the same inputs have the same results; nothing: like no other."""
-    state_mb: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ All of them choose servers; between servers tuples take the network's own ways.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -18,7 +18,6 @@ from australis.placement.queries import Query
 TRIES = 1_000
 """Chance tries so often before it gives up."""
 Hosts = dict[str, str]
-Tell = Callable[[str], None]
 
 
 def cost_of(query: Query, hosts: Mapping[str, str], books: Books) -> float:
@@ -270,6 +269,19 @@ def local_search(
     if cost == inf:
         raise UserError("fits nowhere, as far as a search can tell", name=query.name)
     return best, cost
+
+
+def improve(books: Books, rng: Random, rounds: int, kicks: int = 0, nearby: int = 16) -> None:
+    """Place one query after the other anew beside the others, until that changes little."""
+    before = inf
+    for _ in range(rounds):
+        for name, (query, placement, _) in list(books.placed.items()):
+            books.remove(name)
+            hosts, _ = local_search(query, books, rng, [dict(placement.hosts)], kicks, nearby)
+            books.add(query, Placement(hosts))
+        if books.mean_latency_s() > 0.999 * before:
+            return
+        before = books.mean_latency_s()
 
 
 def _settle(

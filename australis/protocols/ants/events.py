@@ -19,9 +19,7 @@ class AntOptions:
     metric: Metric = LATENCY
     """What counts."""
     routing_ants: int = 20
-    """So many leave for a destination"""
-    routing_every_us: int = 5 * SECOND
-    """in this time, as long as somebody seeks a way there."""
+    """So many leave for a destination to which no way is known yet, or when too few scouts come back."""
     routes_needed: int = 8
     """So many have to be back before scouts leave."""
     scouts: int = 12

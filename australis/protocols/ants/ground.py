@@ -23,7 +23,6 @@ class _Part:
     until_us: int
     runs: bool
     use: Use
-    served_s: float
     links: dict[str, Use]
 
 
@@ -122,11 +121,11 @@ class Ground:
 
     def hold(self, query: Query, version: int, share: Share, until_us: int) -> None:
         """Hold room for a share."""
-        use, served_s = used_by(query, frozenset(share.tasks), self.server.speed)
+        use, _ = used_by(query, frozenset(share.tasks), self.server.speed)
         known = self._parts.get((query.name, version))
         runs = known is not None and known.runs
         sent = self._sent(query, share)
-        self._parts[query.name, version] = _Part(share, query, until_us, runs, use, served_s, sent)
+        self._parts[query.name, version] = _Part(share, query, until_us, runs, use, sent)
         self._changed()
 
     def measured(self, query: Query) -> None:

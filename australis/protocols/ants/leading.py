@@ -87,7 +87,6 @@ class Leading:
         self._versions = first
         self._runs: _Plan | None = None
         self._next: _Plan | None = None
-        self._told = False
         self._again_us = 0
         self._soonest_us = 0
         self._pause_us = options.again_us

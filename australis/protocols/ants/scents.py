@@ -1,7 +1,7 @@
 """Scents: servers beside the way that may be worth a detour.
 
-A scout comes by the servers on its way, and the quickest way need not lead past a fast server. So cells tell
-their neighbours, now and then, of the best servers they know, themselves included; each
+A scout comes by the servers on its way, and the quickest way need not lead past a fast server. So
+cells tell their neighbours, now and then, of the best servers they know, themselves included; each
 adds the way to the neighbour it heard of them from. What is far or busy fades.
 """
 

@@ -16,6 +16,9 @@ from australis.protocols.ants.messages import Goal, Report, Reporting, Scout
 from australis.protocols.ants.scents import Scents
 from australis.protocols.ants.trails import MOST_STEPS, Trails
 
+MOST_FAILED = 256
+"""Scouts that failed are remembered for so many ways."""
+
 
 @lru_cache(maxsize=512)
 def chain_of(query: Query, number: int) -> tuple[Chain, Parts]:
@@ -81,6 +84,8 @@ class Scouting:
         metric = self._options.metric
         found = best_along(chain, its_parts, ant.stops, ant.alpha, ant.greed, metric)
         if found is None:
+            if len(self._failed) >= MOST_FAILED and path not in self._failed:
+                del self._failed[next(iter(self._failed))]  # the oldest
             greeds = self._failed.setdefault(path, set())
             greeds.add(ant.greed)
             if len(greeds) < self._options.failures_told:

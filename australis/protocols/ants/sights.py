@@ -71,7 +71,7 @@ class Way(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def costs(self, edges: Edges, metric: Metric) -> Array:
         """What it costs to send each edge of a chain this way."""
-        traffic = byte_costs(metric, self.hops, self.latency_s) * edges.rates * edges.bytes
+        traffic = metric.traffic(1.0, self.latency_s, self.hops) * edges.rates * edges.bytes
         return metric.latency * edges.weights * self.delay_s(edges.bytes) + traffic
 
 
@@ -96,11 +96,6 @@ def used_by(query: Query, tasks: frozenset[str], speed: float) -> tuple[Use, flo
                 use = use.plus(Use(edge.rate * took, edge.rate * took**2 * 2, edge.weight))
                 served_s += edge.weight * own[task.name]
     return use, served_s
-
-
-def byte_costs(metric: Metric, hops: int, latency_s: float) -> float:
-    """What a byte a second costs over some links."""
-    return metric.traffic(1.0, latency_s, hops)
 
 
 def part_costs(
@@ -131,5 +126,5 @@ def link_costs(link: LinkSight, edges: Edges, metric: Metric) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         waits = second / (2 * (1 - load)) * (link.use.weight + edges.weights)
     latency = waits - link.use.waiting_s + edges.weights * (link.latency_s + takes)
-    traffic = byte_costs(metric, 1, link.latency_s) * edges.rates * edges.bytes
+    traffic = metric.traffic(1.0, link.latency_s) * edges.rates * edges.bytes
     return np.where(load < 1, metric.latency * latency + traffic, inf)

@@ -7,9 +7,9 @@ from random import Random
 import msgspec
 
 from australis.kernel.durations import SECOND
-from australis.kernel.errors import UserError
 from australis.kernel.machine import Message, Send
 from australis.kernel.trace import Trace
+from australis.placement.check import check_ends
 from australis.placement.model import Books, Placement, Spot
 from australis.placement.network import Network as Ground
 from australis.placement.queries import Query
@@ -30,6 +30,8 @@ from australis.protocols.ants.events import (
 )
 from australis.sim.network import Link, Network
 from australis.sim.world import Host, World
+
+SETTLE_S = 12.0
 
 
 class Wires(Network):
@@ -134,6 +136,8 @@ class Colony:
         self.bytes: dict[tuple[str, str], int] = {}
         """What ants and cells have sent over each link."""
         self.messages = 0
+        self.weighs = False
+        """Whether messages are weighed, which takes longer than sending them."""
         self.disturbances: dict[Spot, Use] = {}
         """What uses servers besides queries."""
         self.hosts = {name: CellHost(self.world, name, self) for name in ground.servers}
@@ -168,9 +172,6 @@ class Colony:
             link = (sender, to)
             self.bytes[link] = self.bytes.get(link, 0) + len(msgspec.msgpack.encode(message))
 
-    weighs = False
-    """Whether messages are weighed, which takes longer than sending them."""
-
     def heal(self) -> None:
         """Nothing fails from now on, and nothing gets lost."""
         self.wires.heal()
@@ -182,17 +183,7 @@ class Colony:
 
     def submit(self, query: Query) -> None:
         """Let a query be placed."""
-        for end, at in query.pinned.items():
-            if at not in self.ground.servers:
-                raise UserError(f"has {end} at {at}, which is not a server", name=query.name)
-        for consumer in query.consumers:
-            for producer in query.producers:
-                if self.ground.way(producer.at, consumer.at) is None:
-                    raise UserError(
-                        f"has no way from {producer.name} at {producer.at} to {consumer.name}"
-                        f" at {consumer.at}",
-                        name=query.name,
-                    )
+        check_ends(query, self.ground)
         self.queries[query.name] = query
         self.submitted_us[query.name] = self.world.now
         self.hosts[leader(query)].take(Submitted(query))
@@ -243,6 +234,10 @@ class Colony:
         """How often scouts have worked out the wait in a queue."""
         there = (host for host in self.hosts.values() if host.machine is not None)
         return sum(host.cell.scouting.evaluations for host in there)
+
+    def settle(self) -> None:
+        """Let cells tell each other of their servers, before the first query comes."""
+        self.run(SETTLE_S)
 
     def run(self, seconds: float) -> None:
         """Let so much time pass."""

@@ -13,8 +13,8 @@
         consumers: {guard: {at: edge, takes: faces}}
 
 `work` is the time a tuple takes on a server of speed 1, `makes` the number of tuples a task makes of
-one, `rate` is in tuples a second, `bandwidth` in Mbit/s, the same both ways. Every mistake is told with the file and
-line where it stands.
+one, `rate` is in tuples a second, `bandwidth` in Mbit/s, the same both ways. Every mistake is told
+with the file and line where it stands.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from australis.diagram.parts import PlaceOf, Settings
 from australis.diagram.yaml_lines import not_too_deep, read_sections, read_settings
 from australis.kernel.durations import SECOND, parse_duration
 from australis.kernel.errors import UserError
+from australis.placement.check import check_ends, check_room
 from australis.placement.network import Network, Server
 from australis.placement.queries import Consumer, Producer, Query, Task
 from australis.queueing.links import Wire
@@ -54,7 +55,8 @@ def load(text: str, file: str) -> Plan:
     try:
         network = Network.both_ways(servers, links)
         for query in queries:
-            check(query, network)
+            check_ends(query, network)
+            check_room(query, network)
     except UserError as error:
         for section in SECTIONS:
             place = sections.places.get(f"{section} {error.name}")
@@ -62,31 +64,6 @@ def load(text: str, file: str) -> Plan:
                 raise error.at(place) from None
         raise
     return Plan(network, queries)
-
-
-def check(query: Query, network: Network) -> None:
-    """Refuse a query that could not run there whatever else did."""
-    for end, at in query.pinned.items():
-        if at not in network.servers:
-            raise UserError(f"has {end} at {at}, which is not a server", name=query.name)
-    for consumer in query.consumers:
-        for producer in query.producers:
-            if network.way(producer.at, consumer.at) is None:
-                raise UserError(
-                    f"has no way from {producer.name} at {producer.at} to {consumer.name} at"
-                    f" {consumer.at}",
-                    name=query.name,
-                )
-    best = max(network.servers.values(), key=lambda server: server.speed * server.bound)
-    for task in query.tasks:
-        rate = sum(edge.rate for edge in query.incoming[task.name])
-        load = rate * task.work / best.speed
-        if load >= 1 or load > best.bound:
-            raise UserError(
-                f"fits nowhere: {task.name} alone would use {load:.2f} of {best.name}, which can do"
-                f" most and may be used to {best.bound:g}",
-                name=query.name,
-            )
 
 
 def _server(name: str, settings: Settings, place_of: PlaceOf) -> Server:
@@ -130,7 +107,6 @@ def _task(name: str, settings: Mapping[str, Any]) -> Task:
         "work": _seconds,
         "makes": _positive,
         "bytes": _positive,
-        "does": _name,
     }
     taken = _read(name, settings, readers, ["takes", "work"])
     return Task(name, taken.pop("takes"), **taken)

@@ -1,0 +1,36 @@
+"""Queries that could not run on a network whatever else did."""
+
+from __future__ import annotations
+
+from australis.kernel.errors import UserError
+from australis.placement.network import Network
+from australis.placement.queries import Query
+
+
+def check_ends(query: Query, network: Network) -> None:
+    """Refuse a query whose producers and consumers are nowhere, or cannot reach each other."""
+    for end, at in query.pinned.items():
+        if at not in network.servers:
+            raise UserError(f"has {end} at {at}, which is not a server", name=query.name)
+    for consumer in query.consumers:
+        for producer in query.producers:
+            if network.way(producer.at, consumer.at) is None:
+                raise UserError(
+                    f"has no way from {producer.name} at {producer.at} to {consumer.name} at"
+                    f" {consumer.at}",
+                    name=query.name,
+                )
+
+
+def check_room(query: Query, network: Network) -> None:
+    """Refuse a query with a task that is too much for every server."""
+    best = max(network.servers.values(), key=lambda server: server.speed * server.bound)
+    for task in query.tasks:
+        rate = sum(edge.rate for edge in query.incoming[task.name])
+        load = rate * task.work / best.speed
+        if load >= 1 or load > best.bound:
+            raise UserError(
+                f"fits nowhere: {task.name} alone would use {load:.2f} of {best.name}, which can do"
+                f" most and may be used to {best.bound:g}",
+                name=query.name,
+            )

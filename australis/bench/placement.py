@@ -172,15 +172,15 @@ def table(result: dict[str, Any]) -> str:
         f" latency {ratio['mean']:.4f} times the optimum on average, {ratio['worst']:.3f} at worst;"
         f" placed after {result['placed_after_s']:.2f} s",
         f"queries of {QUERY_TASKS} tasks on {MANY_SERVERS} servers; mean latency, time and evaluations:",
-        f"  {'tasks':>5}{'ants':>34}{'steepest descent':>36}{'solver':>20}",
+        f"  {'tasks':>5}{'ants':>34}{'steepest descent':>44}{'solver':>20}",
     ]
     for s in result["sizes"]:
-        reached = "" if s["reached"] else " (not as good)"
+        reached = " as good" if s["reached"] else "   worse"
         lines.append(
             f"  {s['tasks']:>5}"
             f"{s['ants_s'] * 1e3:>9.2f} ms{s['ants_wall_s']:>8.1f} s{s['ants_evaluations']:>12,}"
             f"{s['descent_s'] * 1e3:>12.2f} ms{s['descent_wall_s']:>8.1f} s"
-            f"{s['descent_evaluations']:>12,}"
-            f"{s['solver_s'] * 1e3:>9.2f} ms{s['solver_wall_s']:>7.1f} s{reached}"
+            f"{s['descent_evaluations']:>12,}{reached}"
+            f"{s['solver_s'] * 1e3:>9.2f} ms{s['solver_wall_s']:>7.1f} s"
         )
     return "\n".join([*lines, *target_lines(result["targets"])])

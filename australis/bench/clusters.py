@@ -27,6 +27,7 @@ def write(
     fragments: str = "none",
     speed: str = "1",
     duration: str = f"{HOURS} h",
+    memory: str = "1g",
 ) -> Path:
     """The files of a cluster whose sources generate connections from now on; the cluster's path.
 
@@ -43,7 +44,7 @@ def write(
     (directory / "diagram.yaml").write_text("\n".join([*lines, "operators:", operators, ""]))
     ports = free_ports(len(nodes))
     places = [
-        f'  {name}: {{address: "127.0.0.1:{port}", engine: {engine}}}'
+        f'  {name}: {{address: "127.0.0.1:{port}", engine: {engine}, memory: {memory}}}'
         for (name, engine), port in zip(nodes.items(), ports, strict=True)
     ]
     sets = [f"  {fragment}: [{', '.join(names)}]" for fragment, names in replicas.items()]

@@ -28,16 +28,24 @@ from australis.kernel.errors import UserError
     "--beside", is_flag=True,
     help="Show beside it what a search finds that knows everything; slow for many tasks.",
 )  # fmt: skip
+@click.option("--no-reuse", is_flag=True, help="Let every query do all of its own tasks.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Chance.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def place(
-    file: Path, svg: Path | None, seconds: float, beside: bool, seed: int, as_json: bool
+    file: Path,
+    svg: Path | None,
+    seconds: float,
+    beside: bool,
+    no_reuse: bool,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Place the queries of FILE on its servers, as a colony of ants would.
 
     The ants run in simulation, on the network the file describes: queries are placed one after the
-    other, and moved while something better is found. What comes out is where each task runs, how long
-    results take, and how much servers are used.
+    other, and moved while something better is found. Tasks that several queries have in common run
+    once where that is better. What comes out is where each task runs, how long results take, and how
+    much servers are used.
 
     \b
     Examples:
@@ -46,12 +54,13 @@ def place(
 
     Exit codes: 0 all queries are placed, 1 some are not, 2 wrong input.
     """
+    from australis.protocols.ants.events import AntOptions
     from australis.sim.ants.colony import Colony
     from australis.sim.ants.draw import svg as drawn
     from australis.sim.ants.text import load
 
     plan = load(read_text(file), str(file))
-    colony = Colony(plan.network, seed)
+    colony = Colony(plan.network, seed, AntOptions(reuse=not no_reuse))
     colony.settle()
     for query in plan.queries:
         colony.submit(query)
@@ -61,7 +70,8 @@ def place(
     found = _summary(colony, _best(colony, seed) if beside else {})
     if svg is not None:
         try:
-            svg.write_text(drawn(plan.network, colony.queries, colony.placements))
+            queries = {name: colony.left(name) for name in colony.placements}
+            svg.write_text(drawn(plan.network, queries, colony.placements))
         except OSError as error:
             raise UserError(f"{svg}: cannot be written: {error.strerror}") from None
     if as_json:
@@ -79,7 +89,7 @@ def _best(colony: Any, seed: int) -> dict[str, float]:
     books = colony.books()
     found = {}
     for name, placement in colony.placements.items():
-        query = colony.queries[name]
+        query = colony.left(name)
         books.remove(name)
         hosts, _ = local_search(query, books, Random(seed), [dict(placement.hosts)], kicks=5)
         books.add(query, Placement(hosts))
@@ -95,6 +105,10 @@ def _summary(colony: Any, best: dict[str, float]) -> dict[str, Any]:
     for name, placement in colony.placements.items():
         queries[name] = {
             "hosts": dict(placement.hosts),
+            "takes": {
+                task: {"task": tap.of, "query": tap.query, "at": tap.at}
+                for task, tap in colony.taps[name].items()
+            },
             "latency_ms": books.latency_s(name) * 1e3,
             "placed_after_s": (colony.placed_us[name] - colony.submitted_us[name]) / 1e6,
         }
@@ -123,6 +137,11 @@ def _tell(found: dict[str, Any]) -> None:
         for task, host in one["hosts"].items():
             by_host.setdefault(host, []).append(task)
         where = "; ".join(f"{', '.join(tasks)} at {host}" for host, tasks in by_host.items())
+        for task, taken in one["takes"].items():
+            same = taken["task"] if taken["task"] != task else "it"
+            where = f"{task}: takes {same} of {taken['query']} at {taken['at']}" + (
+                f"; {where}" if where else ""
+            )
         row = [name, where, f"{one['latency_ms']:.2f} ms"]
         queries.add_row(*row, *([f"{one['best_latency_ms']:.2f} ms"] if beside else []))
     console.print(queries)

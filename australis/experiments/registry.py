@@ -5,7 +5,9 @@ from __future__ import annotations
 from australis.experiments import (
     ants_adaptation,
     ants_beta,
+    ants_beyond,
     ants_quality,
+    ants_reuse,
     ants_scale,
     contracts_beyond,
     contracts_chain,
@@ -60,6 +62,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ants_adaptation.EXPERIMENT,
     ants_beta.EXPERIMENT,
     ants_scale.EXPERIMENT,
+    ants_reuse.EXPERIMENT,
+    ants_beyond.EXPERIMENT,
 )
 
 

@@ -143,6 +143,46 @@ def query(
     )
 
 
+def similar(
+    name: str,
+    network: Network,
+    tasks: int,
+    rng: Random,
+    rate: float = 30.0,
+    streams: int = 3,
+    kinds: int = 2,
+    state_bytes: float = 0.0,
+) -> Query:
+    """A query that may have much in common with others: what a task at a place in the chain does is
+    one of so many kinds, and it begins with one of so many streams of the network. Every third task
+    remembers something, if `state_bytes` says so.
+
+    >>> net = transit_stub(20, Random(1))
+    >>> one, other = (similar(n, net, 3, Random(2), kinds=1) for n in "ab")
+    >>> list(one.signatures.values()) == list(other.signatures.values())
+    True
+    """
+    stream = rng.randrange(streams)
+    at = sorted(network.servers)[stream * len(network.servers) // streams]
+    source = Random(stream)  # who is called the same is the same
+    made = Producer(
+        f"{name}.p", at, rate * source.uniform(0.5, 1.5), _size(source), f"stream {stream}"
+    )
+    line: list[Task] = []
+    for place in range(tasks):
+        kind = rng.randrange(kinds)
+        before = line[-1].name if line else made.name
+        does = Random(place * kinds + kind)
+        remembers = state_bytes if place % 3 == 2 else 0.0
+        work, makes, size = _task(does, 1.0)
+        line.append(
+            Task(f"{name}.{place}", (before,), work, makes, size, f"{place}.{kind}", remembers)
+        )
+    others = [server for server in sorted(network.servers) if server != at]
+    consumer = Consumer(f"{name}.c", rng.choice(others or [at]), line[-1].name)
+    return Query(name, (made,), tuple(line), (consumer,))
+
+
 def _task(rng: Random, work: float) -> tuple[float, float, float]:
     """Work for a tuple, tuples it makes of one, and their size."""
     return work * rng.uniform(0.001, 0.005), rng.uniform(0.6, 1.1), _size(rng)

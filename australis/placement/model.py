@@ -73,7 +73,8 @@ def footprint(query: Query, placement: Placement, network: Network) -> Footprint
         occupied[task.name] = takes_s + task.makes * busy
         served[task.name] = takes_s + task.makes * own
     uses: dict[Spot, Use] = {}
-    fixed_s = 0.0
+    ages_s = {producer.name: producer.age_s for producer in query.producers}
+    fixed_s = sum(edge.weight * ages_s.get(edge.source, 0.0) for edge in query.edges)
     for edge in query.edges:
         there = hosts.get(edge.target)
         if there is not None and hosts.get(edge.source) == there:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from math import inf
 
 from australis.kernel.errors import UserError
@@ -20,6 +21,14 @@ class Producer:
     """Tuples a second,"""
     bytes: float = 1_000.0
     """each so large."""
+    stream: str = ""
+    """What it puts out; producers of one stream at one server put out the same. Its own if empty."""
+    age_s: float = 0.0
+    """How old its tuples are when they come out: above 0 if it is a task of another query,"""
+    flows: int = 1
+    """and then it stands for so many ways from producers,"""
+    signature: str = ""
+    """and has the signature of that task."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,11 @@ class Task:
     """Tuples it makes of one (its batch size), below 1 for a filter,"""
     bytes: float = 1_000.0
     """each so large."""
+    does: str = ""
+    """What it does with its inputs: tasks that do the same with the same make the same. Nobody else
+    does it if empty."""
+    state_bytes: float = 0.0
+    """What it remembers, and has to take along when it moves."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +101,12 @@ class Query:
             self._sized(task.name, task.bytes)
             if not 0 < task.work < inf or not 0 < task.makes < inf:
                 self._refuse(f"has a task {task.name} with no work or no tuples")
-        names = {task.name for task in self.tasks}
+        sources = set(known)
         for consumer in self.consumers:
-            if consumer.input not in names:
-                self._refuse(f"has a consumer {consumer.name} of {consumer.input}, not a task")
+            if consumer.input not in sources:
+                self._refuse(
+                    f"has a consumer {consumer.name} of {consumer.input}, which puts nothing out"
+                )
             self._new(consumer.name, known)
         if not self.producers or not self.consumers:
             self._refuse("has no producer or no consumer")
@@ -134,17 +150,23 @@ class Query:
         return found
 
     @cached_property
+    def flows(self) -> Mapping[str, int]:
+        """In how many ways each producer and task is reached from producers."""
+        found = {producer.name: producer.flows for producer in self.producers}
+        for task in self.tasks:
+            found[task.name] = sum(found[source] for source in task.inputs)
+        return found
+
+    @cached_property
     def edges(self) -> tuple[Edge, ...]:
         """All edges, those of the first tasks first."""
         pairs = [(s, t.name) for t in self.tasks for s in t.inputs]
         pairs += [(c.input, c.name) for c in self.consumers]
         size: dict[str, float] = {p.name: p.bytes for p in self.producers}
         size |= {task.name: task.bytes for task in self.tasks}
-        before = dict.fromkeys((p.name for p in self.producers), 1)
-        for task in self.tasks:
-            before[task.name] = sum(before[source] for source in task.inputs)
+        before = self.flows
         behind = self._behind(pairs)
-        flows = sum(behind[producer.name] for producer in self.producers)
+        flows = sum(p.flows * behind[p.name] for p in self.producers)
         return tuple(
             Edge(s, t, self.rates[s], size[s], before[s] * behind[t] / flows) for s, t in pairs
         )
@@ -154,6 +176,17 @@ class Query:
         found = {consumer.name: 1 for consumer in self.consumers}
         for source, target in reversed(pairs):
             found[source] = found.get(source, 0) + found[target]
+        return found
+
+    @cached_property
+    def signatures(self) -> Mapping[str, str]:
+        """What each producer and task makes, where others may make the same: equal signatures, equal
+        results."""
+        found = {p.name: p.signature for p in self.producers if p.signature}
+        found |= {p.name: _sign(p.stream, p.at) for p in self.producers if p.stream}
+        for task in self.tasks:
+            if task.does and all(source in found for source in task.inputs):
+                found[task.name] = _sign(task.does, *(found[source] for source in task.inputs))
         return found
 
     @cached_property
@@ -171,3 +204,9 @@ class Query:
         for edge in self.edges:
             found.setdefault(edge.source, []).append(edge)
         return {name: tuple(edges) for name, edges in found.items()}
+
+
+def _sign(*parts: str) -> str:
+    """Some characters that only these parts have; parts can be of any length."""
+    told = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(told.encode(), digest_size=12).hexdigest()

@@ -147,6 +147,7 @@ class _Part:
 
     def __init__(self, query: Query, tasks: tuple) -> None:  # type: ignore[type-arg]
         there = {task.name for task in tasks}
+        self.producers = query.producers
         self.tasks = tasks
         self.pinned = query.pinned
         self.outgoing = query.outgoing

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from australis.experiments import ants_adaptation, ants_beta, ants_quality, ants_scale
+from australis.experiments import (
+    ants_adaptation,
+    ants_beta,
+    ants_beyond,
+    ants_quality,
+    ants_reuse,
+    ants_scale,
+)
 from australis.experiments.claims import Experiment
 
 EXPERIMENTS: list[Experiment] = [
-    module.EXPERIMENT for module in (ants_adaptation, ants_beta, ants_quality, ants_scale)
+    module.EXPERIMENT
+    for module in (
+        ants_adaptation,
+        ants_beta,
+        ants_beyond,
+        ants_quality,
+        ants_reuse,
+        ants_scale,
+    )
 ]
 MISSED = {"ants-scale": {"The part of a link's traffic that is ants, 40 servers"}}
 """Claims that our runs do not bear out, as each experiment says."""

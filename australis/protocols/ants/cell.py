@@ -11,14 +11,20 @@ import msgspec
 from australis.kernel.machine import Effect, Event, MessageReceived, Send, SetTimer, TimerFired
 from australis.placement.network import Server
 from australis.placement.queries import Query
+from australis.placement.reuse import Tap
 from australis.protocols.ants import seeking
+from australis.protocols.ants.distances import Distances
 from australis.protocols.ants.events import (
+    Aged,
     AntOptions,
     Dequeued,
     Disturbed,
+    FetchState,
     Measured,
     Started,
+    StateCame,
     Submitted,
+    TellPlaced,
     Withdrawn,
 )
 from australis.protocols.ants.ground import Ground
@@ -26,10 +32,14 @@ from australis.protocols.ants.leading import Leading
 from australis.protocols.ants.messages import (
     Enforced,
     Enforcement,
+    Fetch,
+    Fetched,
     Goal,
     Homing,
     Keep,
     Kept,
+    Ping,
+    Pong,
     Release,
     Report,
     Reporting,
@@ -69,12 +79,17 @@ class CellMachine:
         self.ground = self.ground_class(server, links, self.options.metric)
         self.trails = Trails(self.name, tuple(links), rng, self.options)
         self.scents = Scents(self.name, self.ground, self.options)
-        self.scouting = Scouting(self.name, self.ground, self.trails, self.scents, self.options)
+        self.distances = Distances(self.name, self.options)
+        self.scouting = Scouting(
+            self.name, self.ground, self.trails, self.scents, self.distances, self.options
+        )
         self._seekings: dict[tuple[str, int, int], Seeking] = {}
         self.leaders: dict[str, Leading] = {}
         self._first = 0
         self._messages: dict[type, Callable[[str, Any, int], list[Effect]]] = {
-            Routing: lambda sender, ant, now: self.trails.arrived(ant, now),
+            Routing: self._routing,
+            Ping: lambda sender, ping, now: [Send(sender, Pong(ping.asked_us))],
+            Pong: self._pong,
             Homing: self._homing,
             Scout: lambda sender, ant, now: self.scouting.arrived(ant, now),
             Reporting: self._reporting,
@@ -84,6 +99,8 @@ class CellMachine:
             Enforced: self._enforced,
             Keep: self._keep,
             Kept: self._kept,
+            Fetch: self._fetch,
+            Fetched: self._fetched,
             Release: self._release,
             Scent: self._smell,
         }
@@ -111,22 +128,29 @@ class CellMachine:
             case Disturbed(use):
                 self.ground.busy_with(use)
                 return []
+            case Aged(query, task, age_s):
+                self.ground.aged(query, task, age_s)
+                return []
+            case StateCame(query, version, task):
+                self.ground.fetched(query, version, task)
+                return []
             case Withdrawn(name):
                 leader = self.leaders.pop(name, None)
                 return leader.end() if leader is not None else []
-            case Started(life, queries):
-                return self._start(life, queries, now)
+            case Started():
+                return self._start(event, now)
         raise AssertionError(f"unknown event {event}")
 
-    def _start(self, life: int, queries: tuple[Query, ...], now: int) -> list[Effect]:
-        self._first = life * VERSIONS
+    def _start(self, started: Started, now: int) -> list[Effect]:
+        self._first = started.life * VERSIONS
         soon = self._rng.randrange(1, self.options.scent_us)
         effects: list[Effect] = [
             SetTimer(SCENT, now + soon),
             SetTimer(TIDY, now + self.options.hold_us // 4),
         ]
-        for query in queries:
-            effects += self._lead(query, now)
+        placed = {told.query: told for told in started.placed}
+        for query in started.queries:
+            effects += self._lead(query, now, placed.get(query.name))
         return effects
 
     def _fired(self, name: str, now: int) -> list[Effect]:
@@ -135,6 +159,7 @@ class CellMachine:
         if name == TIDY:
             self.ground.expire(now)
             self.trails.expire(now)
+            self.distances.expire(now)
             return [SetTimer(TIDY, now + self.options.hold_us // 4)]
         kind, _, rest = name.partition(" ")
         if kind == "lead":
@@ -145,13 +170,13 @@ class CellMachine:
 
     # --- leading --------------------------------------------------------------------------------
 
-    def _lead(self, query: Query, now: int) -> list[Effect]:
+    def _lead(self, query: Query, now: int, placed: TellPlaced | None = None) -> list[Effect]:
         old = self.leaders.get(query.name)
         effects = old.end() if old is not None else []
         self._first += VERSIONS >> 12  # whoever comes later has higher versions
-        leader = self.leading_class(query, self.name, self._first, self.options, self._seek)
+        leader = self.leading_class(query, self.name, self._first, self.options, self._seek, now)
         self.leaders[query.name] = leader
-        return [*effects, *leader.start(now)]
+        return [*effects, *leader.start(now, placed)]
 
     def _seek(self, goal: Goal, source: str, target: str, now: int) -> list[Effect]:
         if source == self.name:
@@ -163,16 +188,17 @@ class CellMachine:
         if key in self._seekings:
             return []
 
-        def done(report: Report | None, at: int) -> list[Effect]:
+        def done(report: Report | None, taps: tuple[Tap, ...], at: int) -> list[Effect]:
             self._seekings.pop(key, None)
-            said = Sought(*key, report)
+            said = Sought(*key, report, taps)
             return (
                 self._sought(self.name, said, at) if leader == self.name else [Send(leader, said)]
             )
 
         found = Seeking(goal, target, self.trails, self.scouting, self._rng, self.options, done)
         self._seekings[key] = found
-        return found.start(now, at_home=target == self.name)
+        asks = self.distances.ask((pull.server for pull in goal.pulls), now)
+        return [*asks, *found.start(now, at_home=target == self.name)]
 
     def _sought(self, sender: str, message: Sought, now: int) -> list[Effect]:
         leader = self.leaders.get(message.query)
@@ -186,7 +212,18 @@ class CellMachine:
         leader = self.leaders.get(message.query)
         return leader.kept(sender, message, now) if leader is not None else []
 
+    def _fetched(self, sender: str, message: Fetched, now: int) -> list[Effect]:
+        leader = self.leaders.get(message.query)
+        return leader.fetched(message, now) if leader is not None else []
+
     # --- ants -----------------------------------------------------------------------------------
+
+    def _routing(self, sender: str, ant: Routing, now: int) -> list[Effect]:
+        return [*self.distances.ask(ant.beside, now), *self.trails.arrived(ant, now)]
+
+    def _pong(self, sender: str, pong: Pong, now: int) -> list[Effect]:
+        self.distances.answered(sender, pong, now)
+        return []
 
     def _homing(self, sender: str, ant: Homing, now: int) -> list[Effect]:
         effects, at_home = self.trails.homing(ant, now)
@@ -212,10 +249,12 @@ class CellMachine:
     def _enforce(self, sender: str, ant: Enforcement, now: int) -> list[Effect]:
         share = ant.shares[ant.at]
         total = ant.cost + self.ground.cost(ant.query, share)
-        if total > ant.most or not self.ground.fits(ant.query, share):
+        beside = ant.version if ant.beside else None
+        if total > ant.most or not self.ground.fits(ant.query, share, beside):
             refusal = Enforced(ant.query.name, ant.version, total, refused_by=self.name)
             return [Send(ant.leader, refusal)]
-        self.ground.hold(ant.query, ant.version, share, now + self.options.hold_us)
+        until = now + self.options.hold_us
+        self.ground.hold(ant.query, ant.version, share, until, ant.rank, ant.remembers)
         if ant.at + 1 == len(ant.shares):
             return [Send(ant.leader, Enforced(ant.query.name, ant.version, total))]
         further = msgspec.structs.replace(ant, at=ant.at + 1, cost=total)
@@ -223,10 +262,27 @@ class CellMachine:
 
     def _keep(self, sender: str, message: Keep, now: int) -> list[Effect]:
         until = now + self.options.lease_us
-        cost = self.ground.keep(message.query, message.version, until)
-        there = cost is not None
-        return [Send(sender, Kept(message.query, message.version, there, cost or 0.0))]
+        query, version = message.query, message.version
+        cost = self.ground.keep(query, version, until)
+        if cost is None:
+            return [Send(sender, Kept(query, version, there=False))]
+        tapped = self.ground.is_tapped(query, version)
+        ends = self.ground.ends_soon(query, version, now + self.options.lease_us // 2)
+        return [Send(sender, Kept(query, version, True, cost, tapped, ends))]
+
+    def _fetch(self, sender: str, message: Fetch, now: int) -> list[Effect]:
+        query, version = message.query, message.version
+        there = self.ground.hold_on(query, version, now + self.options.hold_us)
+        if there is None:
+            return [Send(sender, Kept(query, version, there=False))]
+        effects: list[Effect] = [
+            FetchState(query, version, task, source)
+            for task, source in message.tasks.items()
+            if task not in there
+        ]
+        return [*effects, Send(sender, Fetched(query, version, tuple(sorted(there))))]
 
     def _release(self, sender: str, message: Release, now: int) -> list[Effect]:
-        self.ground.release(message.query, message.version)
+        until = now + self.options.grace_us if message.soon else None
+        self.ground.release(message.query, message.version, until)
         return []

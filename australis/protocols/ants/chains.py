@@ -2,7 +2,10 @@
 
 The first leads from the producer along the longest way to a consumer. Every other one leads from
 a producer to a task that is placed by then (it joins in), or from such a task to a consumer (it
-splits off).
+splits off). Edges that are on none of them are chains without tasks.
+
+A chain does not know yet where others will join it or split off to; but it knows where these come from
+or go to in the end, or where their tasks are already, and is pulled there.
 
 What some tasks in a row do to a server depends on the server only by its speed: so it is worked out
 once for a chain, for every first and last task, and a scout has only to look it up.
@@ -11,12 +14,14 @@ once for a chain, for every first and last task, and a scout has only to look it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from australis.placement.metric import Metric
 from australis.placement.queries import Edge, Query
 
 Array = npt.NDArray[np.float64]
@@ -71,10 +76,16 @@ def chains(query: Query) -> list[Chain]:
 
 def _chains(query: Query) -> Iterator[Chain]:
     placed: set[str] = set()
+    ways = {(edge.source, edge.target) for edge in query.edges}
     while len(placed) < len(query.tasks):
         found = _longest(query, placed)
         yield found
         placed |= set(found.tasks)
+        ends = (found.source, *found.tasks, found.target)
+        ways -= set(itertools.pairwise(ends))
+    for edge in query.edges:
+        if (edge.source, edge.target) in ways:
+            yield Chain(query, (), edge.source, edge.target)
 
 
 def _longest(query: Query, placed: set[str]) -> Chain:
@@ -101,6 +112,37 @@ def _longest(query: Query, placed: set[str]) -> Chain:
     while before[line[-1]] in length:
         line.append(before[line[-1]])
     return Chain(query, tuple(reversed(line)), before[line[-1]], target)
+
+
+class Pull(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Tuples of a task that come from a server beside the chain, or go there."""
+
+    task: int
+    """Its place in the chain."""
+    server: str
+    costs: float
+    """What every second between them costs."""
+
+
+def pulls(chain: Chain, hosts: Mapping[str, str], metric: Metric) -> tuple[Pull, ...]:
+    """What joins a chain or splits off, other chains being where they are as far as that is known."""
+    query = chain.query
+    ends = (chain.source, *chain.tasks, chain.target)
+    own = set(itertools.pairwise(ends))
+    found = []
+    for number, name in enumerate(chain.tasks):
+        for edge in (*query.incoming[name], *query.outgoing[name]):
+            if (edge.source, edge.target) in own:
+                continue
+            into = edge.target == name
+            other = edge.source if into else edge.target
+            while other not in query.pinned and other not in hosts:
+                other = query.task[other].inputs[0] if into else query.outgoing[other][0].target
+            if other not in chain.tasks:
+                costs = metric.latency * edge.weight + metric.usage * edge.rate * edge.bytes
+                at = hosts[other] if other in hosts else query.pinned[other]
+                found.append(Pull(number, at, costs))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.machine import Effect, Event
 from australis.placement.metric import LATENCY, Metric
 from australis.placement.queries import Query
+from australis.placement.reuse import Tap
 from australis.placement.use import Use
-from australis.protocols.ants.messages import Routing, Scout
+from australis.protocols.ants.messages import Rank, Routing, Scout
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class AntOptions:
     """A share that is held is let go after this, unless it is to be kept;"""
     lease_us: int = 30 * SECOND
     """one that is kept, when its leader has not been heard of for so long."""
+    grace_us: int = 20 * SECOND
+    """What others use is there for so long after it is not wanted any more."""
+    reuse: bool = True
+    """Whether tasks of other queries are used that make the same."""
     resend_us: int = 500 * MILLISECOND
 
 
@@ -69,6 +74,8 @@ class Started(Event, frozen=True, gc=False):
 
     life: int
     queries: tuple[Query, ...] = ()
+    placed: tuple[TellPlaced, ...] = ()
+    """Where those run that ran in an earlier life, as was told last."""
 
 
 class Submitted(Event, frozen=True, gc=False):
@@ -95,6 +102,22 @@ class Disturbed(Event, frozen=True, gc=False):
     use: Use
 
 
+class Aged(Event, frozen=True, gc=False):
+    """How old what a task here puts out is then, as far as was measured."""
+
+    query: str
+    task: str
+    age_s: float
+
+
+class StateCame(Event, frozen=True, gc=False):
+    """What a task remembers is here now."""
+
+    query: str
+    version: int
+    task: str
+
+
 class Dequeued(Event, frozen=True, gc=False):
     """An ant has waited its turn in the server's queue."""
 
@@ -107,14 +130,25 @@ class Queue(Effect, frozen=True, gc=False):
     ant: Routing | Scout
 
 
+class FetchState(Effect, frozen=True, gc=False):
+    """Bring what a task remembers here; the version that runs goes on meanwhile."""
+
+    query: str
+    version: int
+    task: str
+    source: str
+
+
 class TellPlaced(Effect, frozen=True, gc=False):
-    """A query runs: where, and what that costs."""
+    """A query runs: where, and what that costs. Kept for the next life."""
 
     query: str
     version: int
     hosts: dict[str, str]
     routes: dict[tuple[str, str], tuple[str, ...]]
     cost: float
+    taps: dict[str, Tap]
+    rank: Rank
 
 
 class TellUnplaced(Effect, frozen=True, gc=False):

@@ -1,6 +1,7 @@
 """Leaders: at a producer of a query, one sees to it that the query is placed and stays placed well.
 
-It has the chains sought one after the other, lets an enforcement ant have every cell work out again
+It has the chains sought one after the other, and once more without what scouts have seen that other
+queries make already; the cheaper of the two placements is taken. It lets an enforcement ant have every cell work out again
 what its share costs and hold it, and has them kept when all hold: until then nothing runs, and what
 is held goes by itself. What runs goes by itself too when its leader is no longer heard of.
 """
@@ -10,14 +11,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from australis.kernel.machine import Effect, Send, SetTimer
 from australis.placement.queries import Query
-from australis.protocols.ants.chains import Chain, chains
+from australis.placement.reuse import Tap, reduced, used
+from australis.protocols.ants.chains import Chain, chains, pulls
 from australis.protocols.ants.events import AntOptions, TellPlaced, TellUnplaced
 from australis.protocols.ants.messages import (
     Enforced,
     Enforcement,
+    Fetch,
+    Fetched,
     Goal,
     Keep,
     Kept,
@@ -50,6 +55,11 @@ class _Plan:
     """A placement that is being made, or that runs."""
 
     version: int
+    query: Query
+    """What is to be placed,"""
+    taps: Mapping[str, Tap]
+    """and what comes from other queries."""
+    chains: list[Chain]
     hosts: dict[str, str] = field(default_factory=dict)
     routes: Routes = field(default_factory=dict)
     expected: float = 0.0
@@ -66,7 +76,16 @@ class _Plan:
     """When its enforcement ant left."""
     holds: bool = False
     """Whether all cells hold their shares."""
+    beside: bool = False
+    """Whether the version before it stays for a while."""
+    fetches: dict[str, str] = field(default_factory=dict)
+    """Where tasks are that remember something and have not brought it along yet."""
     heard_us: dict[str, int] = field(default_factory=dict)
+    repaired_us: dict[str, int] = field(default_factory=dict)
+    tapped: set[str] = field(default_factory=set)
+    """The cells where other queries use something of it."""
+    ends: bool = False
+    """Whether something it uses will soon be gone."""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -77,13 +96,17 @@ class Leading:
     """The leader of one query."""
 
     def __init__(
-        self, query: Query, name: str, first: int, options: AntOptions, seek: Seeks
+        self, query: Query, name: str, first: int, options: AntOptions, seek: Seeks, now: int
     ) -> None:
         self.query = query
         self._name = name
         self._options = options
         self._seek = seek
-        self._chains = chains(query)
+        self._rank = (now, query.name)
+        self._offers: dict[tuple[str, str, int], Tap] = {}
+        """What other queries make, as far as scouts have seen."""
+        self._alone: _Plan | None = None
+        """The placement that uses nothing of others, while one is sought that does."""
         self._versions = first
         self._runs: _Plan | None = None
         self._next: _Plan | None = None
@@ -99,16 +122,27 @@ class Leading:
 
     # --- life ---------------------------------------------------------------------------------
 
-    def start(self, now: int) -> list[Effect]:
-        """Begin to place it."""
-        return [*self._begin(now), SetTimer(timer(self.query.name), now + self._options.resend_us)]
+    def start(self, now: int, placed: TellPlaced | None = None) -> list[Effect]:
+        """Begin to place it, or to see after it where it runs."""
+        again = SetTimer(timer(self.query.name), now + self._options.resend_us)
+        if placed is None:
+            return [*self._begin(now), again]
+        left = reduced(self.query, placed.taps)
+        plan = _Plan(placed.version, left, placed.taps, chains(left))
+        plan.hosts, plan.routes = dict(placed.hosts), dict(placed.routes)
+        plan.shares = shares(plan.hosts, plan.routes, plan.taps)
+        plan.heard_us = dict.fromkeys(plan.cells, now)
+        self._runs, self._rank = plan, placed.rank
+        self._settled_us = self._renewed_us = now
+        return [*self._ask_to_keep(plan), again]
 
     def end(self) -> list[Effect]:
         """It is not wanted any longer."""
         effects: list[Effect] = []
-        for plan in (self._runs, self._next):
-            if plan is not None:
-                effects += self._let_go(plan)
+        if self._runs is not None:
+            effects = self._let_go(self._runs, soon=bool(self._runs.tapped))
+        if self._next is not None:
+            effects += self._let_go(self._next)
         self._runs = self._next = None
         return effects
 
@@ -125,7 +159,7 @@ class Leading:
 
     def _is_due(self, now: int) -> bool:
         """Whether it is time to look for a placement, or for a better one."""
-        if self._runs is None:
+        if self._runs is None or self._runs.ends:
             return now >= self._again_us
         if now < self._settled_us:
             return False
@@ -141,17 +175,26 @@ class Leading:
     def measured(self, query: Query) -> None:
         """What the query does has changed; its tasks are the same."""
         if [task.name for task in query.tasks] == [task.name for task in self.query.tasks]:
-            self.query, self._chains = query, chains(query)
+            self.query = query
 
     # --- looking for a placement ----------------------------------------------------------------
 
     def _begin(self, now: int) -> list[Effect]:
-        self._versions += 1
         self._again_us = now + self._pause_us
         self._soonest_us = now + self._options.again_us
         self._searched_at_cost = sum(self._runs.kept.values()) if self._runs is not None else 0.0
-        self._next = _Plan(self._versions)
-        return self._seek_chain(self._next, now)
+        self._offers, self._alone = {}, None
+        return self._plan({}, now)
+
+    def _plan(self, taps: Mapping[str, Tap], now: int) -> list[Effect]:
+        """Look for a placement of what does not come from other queries."""
+        self._versions += 1
+        left = reduced(self.query, taps)
+        self._next = plan = _Plan(self._versions, left, taps, chains(left))
+        for tap in taps.values():
+            weight = sum(edge.weight for edge in left.outgoing[tap.task])
+            plan.expected += self._options.metric.latency * weight * tap.age_s
+        return self._seek_chain(plan, now)
 
     def _seek_chain(self, plan: _Plan, now: int) -> list[Effect]:
         options = self._options
@@ -160,11 +203,13 @@ class Leading:
 
     def _ask_for_chain(self, plan: _Plan, now: int) -> list[Effect]:
         plan.asked_us = now
-        chain = self._chains[plan.chain]
-        source = plan.hosts.get(chain.source) or self.query.pinned[chain.source]
-        target = plan.hosts.get(chain.target) or self.query.pinned[chain.target]
+        chain = plan.chains[plan.chain]
+        source = plan.hosts.get(chain.source) or plan.query.pinned[chain.source]
+        target = plan.hosts.get(chain.target) or plan.query.pinned[chain.target]
         again = self._runs is not None
-        goal = Goal(self.query, plan.version, plan.chain, dict(plan.hosts), again)
+        rank = self._rank if self._options.reuse and not plan.taps else None
+        pulled = pulls(chain, plan.hosts, self._options.metric)
+        goal = Goal(plan.query, plan.version, plan.chain, dict(plan.hosts), again, pulled, rank)
         return self._seek(goal, source, target, now)
 
     def sought(self, message: Sought, now: int) -> list[Effect]:
@@ -172,13 +217,46 @@ class Leading:
         plan = self._next
         if plan is None or (plan.version, plan.chain) != (message.version, message.chain):
             return []
+        self._offers |= {(tap.task, tap.query, tap.version): tap for tap in message.taps}
         if message.report is None:
-            return self._give_up(f"no servers were found for {self._tasks(plan)}", now)
-        self._take(plan, self._chains[plan.chain], message.report)
+            return self._missed(plan, now)
+        self._take(plan, plan.chains[plan.chain], message.report)
         plan.chain += 1
-        if plan.chain < len(self._chains):
+        if plan.chain < len(plan.chains):
             return self._seek_chain(plan, now)
-        plan.shares = shares(plan.hosts, plan.routes)
+        plan.shares = shares(plan.hosts, plan.routes, plan.taps)
+        taps = self._usable(plan)
+        if taps:
+            self._alone = plan
+            return self._plan(taps, now)
+        if self._alone is not None and self._alone.expected <= plan.expected:
+            self._next = plan = self._alone
+        return self._decide(plan, now)
+
+    def _missed(self, plan: _Plan, now: int) -> list[Effect]:
+        """No servers were found for a chain: with other queries' tasks there may be some, or without
+        them."""
+        taps = self._usable(plan)
+        if taps:
+            return self._plan(taps, now)
+        if self._alone is not None:
+            self._next = self._alone
+            return self._decide(self._alone, now)
+        tasks = ", ".join(plan.chains[plan.chain].tasks)
+        return self._give_up(f"no servers were found for {tasks}", now)
+
+    def _usable(self, plan: _Plan) -> Mapping[str, Tap]:
+        """What a plan could use of other queries that uses nothing so far: the youngest of each."""
+        if plan.taps:
+            return {}
+        best: dict[str, Tap] = {}
+        for tap in self._offers.values():
+            if tap.task not in best or tap.age_s < best[tap.task].age_s:
+                best[tap.task] = tap
+        return used(self.query, best)
+
+    def _decide(self, plan: _Plan, now: int) -> list[Effect]:
+        """A placement is found: is it worth it?"""
         if self._runs is not None and not self._better(plan, self._runs):
             self._next = None
             self._pause_us = min(2 * self._pause_us, LONGEST_PAUSE * self._options.again_us)
@@ -197,13 +275,13 @@ class Leading:
 
     def _better(self, plan: _Plan, runs: _Plan) -> bool:
         """Whether a placement is so much better than the one that runs that it is worth a move."""
+        if runs.ends:
+            return True
         if len(runs.kept) < len(runs.shares):
             return False
         costs_s = sum(runs.kept.values())
-        return costs_s >= self._options.beta * plan.expected and plan.hosts != runs.hosts
-
-    def _tasks(self, plan: _Plan) -> str:
-        return ", ".join(self._chains[plan.chain].tasks)
+        same = plan.hosts == runs.hosts and _sources(plan) == _sources(runs)
+        return costs_s >= self._options.beta * plan.expected and not same
 
     def _give_up(self, why: str, now: int) -> list[Effect]:
         """Not this time."""
@@ -222,19 +300,79 @@ class Leading:
         plan.enforced_us = now
         plan.until_us = now + self._options.hold_us // 2
         most = plan.expected * (1 + self._options.tolerance)
-        if self._runs is not None:  # it must still be worth a move
+        if self._runs is not None and not self._runs.ends:  # it must still be worth a move
             most = min(most, sum(self._runs.kept.values()) / self._options.beta)
-        ant = Enforcement(self.query, plan.version, self._name, plan.shares, 0, 0.0, most)
-        return [Send(plan.shares[0].cell, ant)]
+        plan.beside = self._runs is not None and bool(self._runs.tapped)
+        return [Send(plan.shares[0].cell, self._ant(plan, plan.shares, most))]
+
+    def _ant(self, plan: _Plan, shares: tuple[Share, ...], most: float) -> Enforcement:
+        return Enforcement(
+            plan.query,
+            plan.version,
+            self._name,
+            shares,
+            at=0,
+            cost=0.0,
+            most=most,
+            rank=self._rank,
+            remembers=self._remembers(plan),
+            beside=plan.beside,
+        )
+
+    def _remembers(self, plan: _Plan) -> tuple[tuple[str, str], ...]:
+        """Where tasks are that remember something, and that others may know by a signature."""
+        found = dict(pair for tap in plan.taps.values() for pair in tap.remembers)
+        for task, host in plan.hosts.items():
+            if self.query.task[task].state_bytes and task in self.query.signatures:
+                found[self.query.signatures[task]] = host
+        return tuple(found.items())
 
     def enforced(self, message: Enforced, now: int) -> list[Effect]:
         """The enforcement ant is back."""
+        if self._runs is not None and message.version == self._runs.version:
+            return self._broken(message.refused_by, now) if message.refused_by else []
         plan = self._next
         if plan is None or plan.version != message.version or plan.holds:
             return []
         if message.refused_by:
             return self._give_up(f"{message.refused_by} would not have its share", now)
         plan.holds = True
+        plan.fetches = self._to_fetch(plan)
+        return self._fetch(plan) if plan.fetches else self._ask_to_keep(plan)
+
+    def _to_fetch(self, plan: _Plan) -> dict[str, str]:
+        """Where the tasks have run so far that remember something and are to run elsewhere."""
+        if self._runs is None:
+            return {}
+        others = dict(pair for tap in self._runs.taps.values() for pair in tap.remembers)
+        found = {}
+        for task, host in plan.hosts.items():
+            signature = self.query.signatures.get(task, "")
+            before = self._runs.hosts.get(task) or others.get(signature, host)
+            if self.query.task[task].state_bytes and before != host:
+                found[task] = before
+        return found
+
+    def _fetch(self, plan: _Plan) -> list[Effect]:
+        """Have cells bring along what tasks remember."""
+        by_cell: dict[str, dict[str, str]] = {}
+        for task, before in plan.fetches.items():
+            by_cell.setdefault(plan.hosts[task], {})[task] = before
+        return [
+            Send(cell, Fetch(self.query.name, plan.version, by_cell.get(cell, {})))
+            for cell in plan.cells
+        ]
+
+    def fetched(self, message: Fetched, now: int) -> list[Effect]:
+        """Some of it has been brought."""
+        plan = self._next
+        if plan is None or plan.version != message.version or not plan.fetches:
+            return []
+        for task in message.tasks:
+            plan.fetches.pop(task, None)
+        if plan.fetches:
+            plan.until_us = max(plan.until_us, now + self._options.hold_us // 2)
+            return []
         return self._ask_to_keep(plan)
 
     def _ask_to_keep(self, plan: _Plan, but: Mapping[str, float] | None = None) -> list[Effect]:
@@ -245,6 +383,8 @@ class Leading:
         """Something may have been lost on the way."""
         if now > plan.until_us:
             return self._give_up("cells did not answer", now)
+        if plan.fetches:
+            return self._fetch(plan)
         if plan.holds:
             return self._ask_to_keep(plan, plan.kept)
         if plan.enforced_us is not None:
@@ -259,9 +399,14 @@ class Leading:
         """A cell says whether it has its share."""
         if self._runs is not None and message.version == self._runs.version:
             if not message.there:
-                return self._broken(sender, now)
+                return self._repair(sender, now)
             self._runs.kept[sender] = message.cost
             self._runs.heard_us[sender] = now
+            self._runs.tapped.discard(sender)
+            if message.tapped:
+                self._runs.tapped.add(sender)
+            if message.ends and not self._runs.ends:
+                self._runs.ends, self._again_us = True, now
             return []
         plan = self._next
         if plan is None or message.version != plan.version:
@@ -276,7 +421,7 @@ class Leading:
         """All cells have their shares: it runs there from now on, and no longer elsewhere."""
         effects: list[Effect] = []
         if self._runs is not None:
-            effects = self._let_go(self._runs)
+            effects = self._let_go(self._runs, soon=plan.beside)
             back = plan.hosts == self._was
             self._settle_us = 2 * self._settle_us if back else self._options.settle_us
             self._was = self._runs.hosts
@@ -284,7 +429,15 @@ class Leading:
         self._settled_us = now + self._settle_us
         self._renewed_us = now
         cost = sum(plan.kept.values())
-        placed = TellPlaced(self.query.name, plan.version, plan.hosts, plan.routes, cost)
+        placed = TellPlaced(
+            self.query.name,
+            plan.version,
+            plan.hosts,
+            plan.routes,
+            cost,
+            dict(plan.taps),
+            self._rank,
+        )
         return [*effects, placed]
 
     # --- seeing after it ------------------------------------------------------------------------
@@ -299,6 +452,19 @@ class Leading:
         heard = {cell: 0.0 for cell, at in plan.heard_us.items() if at >= self._renewed_us}
         return self._ask_to_keep(plan, but=heard)
 
+    def _repair(self, cell: str, now: int) -> list[Effect]:
+        """A cell has lost its share, as one does that has crashed: let it have it again, once."""
+        plan = self._runs
+        assert plan is not None
+        since = now - plan.repaired_us.get(cell, -(1 << 62))
+        if since < 2 * self._options.resend_us:
+            return []
+        if since < self._options.lease_us:
+            return self._broken(cell, now)
+        plan.repaired_us[cell] = now
+        share = next(share for share in plan.shares if share.cell == cell)
+        return [Send(cell, self._ant(plan, (share,), inf))]
+
     def _broken(self, cell: str, now: int) -> list[Effect]:
         """A cell has lost its share: the rest of the placement is of no use."""
         assert self._runs is not None
@@ -308,8 +474,8 @@ class Leading:
         effects.append(TellUnplaced(self.query.name, f"{cell} has lost its share"))
         return effects
 
-    def _let_go(self, plan: _Plan) -> list[Effect]:
-        release = Release(self.query.name, plan.version)
+    def _let_go(self, plan: _Plan, soon: bool = False) -> list[Effect]:
+        release = Release(self.query.name, plan.version, soon)
         return [Send(cell, release) for cell in plan.cells]
 
     @property
@@ -318,11 +484,18 @@ class Leading:
         return None if self._runs is None else (self._runs.version, self._runs.shares)
 
 
-def shares(hosts: Mapping[str, str], routes: Routes) -> tuple[Share, ...]:
+def _sources(plan: _Plan) -> dict[str, tuple[str, int, str]]:
+    """What a plan takes from other queries."""
+    return {task: (tap.query, tap.version, tap.of) for task, tap in plan.taps.items()}
+
+
+def shares(
+    hosts: Mapping[str, str], routes: Routes, taps: Mapping[str, Tap] | None = None
+) -> tuple[Share, ...]:
     """What each cell has of a placement.
 
     >>> shares({"f": "b"}, {("p", "f"): ("a", "b"), ("f", "c"): ("b",)})
-    (Share(cell='a', tasks=(), sends=(('b', 'p', 'f'),)), Share(cell='b', tasks=('f',), sends=()))
+    (Share(cell='a', tasks=(), sends=(('b', 'p', 'f'),), taps=()), Share(cell='b', tasks=('f',), sends=(), taps=()))
     """
     tasks: dict[str, list[str]] = {}
     sends: dict[str, list[tuple[str, str, str]]] = {}
@@ -331,7 +504,15 @@ def shares(hosts: Mapping[str, str], routes: Routes) -> tuple[Share, ...]:
             sends.setdefault(here, []).append((there, source, target))
     for task, host in hosts.items():
         tasks.setdefault(host, []).append(task)
-    cells = dict.fromkeys([*sends, *tasks])
+    takes: dict[str, list[Tap]] = {}
+    for tap in (taps or {}).values():
+        takes.setdefault(tap.at, []).append(tap)
     return tuple(
-        Share(cell, tuple(tasks.get(cell, ())), tuple(sends.get(cell, ()))) for cell in cells
+        Share(
+            cell,
+            tuple(tasks.get(cell, ())),
+            tuple(sends.get(cell, ())),
+            tuple(takes.get(cell, ())),
+        )
+        for cell in dict.fromkeys([*sends, *tasks, *takes])
     )

@@ -6,7 +6,9 @@ import msgspec
 
 from australis.kernel.machine import Message
 from australis.placement.queries import Query
+from australis.placement.reuse import Tap
 from australis.protocols.ants.along import Stop
+from australis.protocols.ants.chains import Pull
 from australis.protocols.ants.sights import ServerSight, Way
 
 
@@ -30,6 +32,20 @@ class Routing(Message, frozen=True, gc=False):
     """What all hops took, those on cycles included."""
     steps: int = 0
     """How many cells it has come by, those on cycles included."""
+    beside: tuple[str, ...] = ()
+    """Servers that will matter for how far they are."""
+
+
+class Ping(Message, frozen=True, gc=False):
+    """Answer, so that it is seen how far away you are."""
+
+    asked_us: int
+
+
+class Pong(Message, frozen=True, gc=False):
+    """The answer."""
+
+    asked_us: int
 
 
 class Homing(Message, frozen=True, gc=False):
@@ -43,6 +59,10 @@ class Homing(Message, frozen=True, gc=False):
     """and how long it took from there."""
 
 
+Rank = tuple[int, str]
+"""When a query came, and its name. A query uses tasks of earlier ones only: never in a circle."""
+
+
 class Goal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What scouts look for: servers for one chain of a query."""
 
@@ -53,6 +73,10 @@ class Goal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where the chains before it are to be."""
     again: bool = False
     """Whether the query runs already."""
+    pulls: tuple[Pull, ...] = ()
+    """What joins the chain or splits off."""
+    rank: Rank | None = None
+    """If tasks of queries that rank before it may be used: where it ranks."""
 
 
 class Scout(Message, frozen=True, gc=False):
@@ -66,6 +90,8 @@ class Scout(Message, frozen=True, gc=False):
     stops: tuple[Stop, ...]
     steps: int = 0
     """How many cells it has come by, those on cycles included."""
+    taps: tuple[Tap, ...] = ()
+    """Tasks of others it has seen that make what is wanted."""
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -77,6 +103,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cost: float
     least: float
     """Nothing on its way could have cost less."""
+    pulled: float = 0.0
+    """What it would cost besides to reach the servers it should be near."""
 
 
 class Reporting(Message, frozen=True, gc=False):
@@ -91,6 +119,7 @@ class Reporting(Message, frozen=True, gc=False):
     come_by: str
     """and the one it comes from."""
     report: Report | None
+    taps: tuple[Tap, ...] = ()
 
 
 class Seek(Message, frozen=True, gc=False):
@@ -107,15 +136,19 @@ class Sought(Message, frozen=True, gc=False):
     version: int
     chain: int
     report: Report | None
+    taps: tuple[Tap, ...] = ()
+    """Tasks of others that make what is wanted."""
 
 
 class Share(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a cell has of a query: tasks to run, and edges whose tuples it sends to a neighbour."""
+    """What a cell has of a query: tasks to run, edges whose tuples it sends to a neighbour, and tasks
+    of other queries it takes tuples from."""
 
     cell: str
     tasks: tuple[str, ...]
     sends: tuple[tuple[str, str, str], ...]
     """The neighbour, and the two ends of the edge."""
+    taps: tuple[Tap, ...] = ()
 
 
 class Enforcement(Message, frozen=True, gc=False):
@@ -129,6 +162,12 @@ class Enforcement(Message, frozen=True, gc=False):
     cost: float
     most: float
     """If it costs more than this it is not done."""
+    rank: Rank
+    remembers: tuple[tuple[str, str], ...] = ()
+    """Where tasks are, by signature, that remember something, those of other queries included."""
+    beside: bool = False
+    """Whether the version that runs stays for a while, because others use it: then there must be room
+    for both."""
 
 
 class Enforced(Message, frozen=True, gc=False):
@@ -154,6 +193,27 @@ class Kept(Message, frozen=True, gc=False):
     version: int
     there: bool
     cost: float = 0.0
+    tapped: bool = False
+    """Whether other queries use a task of it."""
+    ends: bool = False
+    """Whether a task of others that it uses will soon be gone."""
+
+
+class Fetch(Message, frozen=True, gc=False):
+    """Get what tasks remember that run elsewhere so far, and go on holding your share meanwhile."""
+
+    query: str
+    version: int
+    tasks: dict[str, str]
+    """Where each runs so far."""
+
+
+class Fetched(Message, frozen=True, gc=False):
+    """What tasks remember has arrived."""
+
+    query: str
+    version: int
+    tasks: tuple[str, ...]
 
 
 class Release(Message, frozen=True, gc=False):
@@ -161,6 +221,8 @@ class Release(Message, frozen=True, gc=False):
 
     query: str
     version: int
+    soon: bool = False
+    """Not at once: others use some of it, and are to look for something else first."""
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -10,6 +10,7 @@ from australis.kernel.machine import Effect, Send
 from australis.placement.queries import Query
 from australis.protocols.ants.along import Found, Stop, best_along
 from australis.protocols.ants.chains import Chain, Parts, chains, parts
+from australis.protocols.ants.distances import Distances
 from australis.protocols.ants.events import AntOptions, Queue
 from australis.protocols.ants.ground import Ground
 from australis.protocols.ants.messages import Goal, Report, Reporting, Scout
@@ -36,12 +37,14 @@ class Scouting:
         ground: Ground,
         trails: Trails,
         scents: Scents,
+        distances: Distances,
         options: AntOptions,
     ) -> None:
         self._name = name
         self._ground = ground
         self._trails = trails
         self._scents = scents
+        self._distances = distances
         self._options = options
         self._failed: dict[tuple[str, ...], set[int]] = {}
         """How greedy those were that failed, by the way they came."""
@@ -55,15 +58,21 @@ class Scouting:
         if self._name in visited:
             stops = stops[: visited.index(self._name)]
         stops = (*stops, self._look(ant.goal))
-        ant = msgspec.structs.replace(ant, stops=stops, steps=ant.steps + 1)
+        asks = self._distances.ask((pull.server for pull in ant.goal.pulls), now)
+        taps = ant.taps
+        if ant.goal.rank is not None:
+            offers = self._ground.offers(ant.goal.query, ant.goal.rank)
+            taps = tuple(dict.fromkeys((*taps, *offers)))
+        ant = msgspec.structs.replace(ant, stops=stops, steps=ant.steps + 1, taps=taps)
         if self._name == ant.destination:
-            return self._turn(ant, now)
-        return [Queue(ant)] if ant.steps <= MOST_STEPS else []
+            return [*asks, *self._turn(ant, now)]
+        return [*asks, Queue(ant)] if ant.steps <= MOST_STEPS else asks
 
     def _look(self, goal: Goal) -> Stop:
         planned = frozenset(t for t, host in goal.hosts.items() if host == self._name)
         here = self._ground.here(goal.query.name, goal.query, planned)
-        return Stop(here, None, self._scents.detours())
+        far = self._distances.of(dict.fromkeys(pull.server for pull in goal.pulls))
+        return Stop(here, None, self._scents.detours(), far)
 
     def go_on(self, ant: Scout, now: int) -> list[Effect]:
         """One has waited its turn: on to the next cell."""
@@ -82,8 +91,10 @@ class Scouting:
         servers = sum(1 + len(stop.detours) for stop in ant.stops)
         self.evaluations += servers * size * (size + 1) // 2 + len(ant.stops) * (size + 1)
         metric = self._options.metric
-        found = best_along(chain, its_parts, ant.stops, ant.alpha, ant.greed, metric)
-        if found is None:
+        found = best_along(
+            chain, its_parts, ant.stops, ant.alpha, ant.greed, metric, ant.goal.pulls
+        )
+        if found is None and not ant.taps:
             if len(self._failed) >= MOST_FAILED and path not in self._failed:
                 del self._failed[next(iter(self._failed))]  # the oldest
             greeds = self._failed.setdefault(path, set())
@@ -93,7 +104,7 @@ class Scouting:
             del self._failed[path]
         report = _report(chain, found) if found is not None else None
         goal = ant.goal.query.name, ant.goal.version, ant.goal.chain
-        back = Reporting(goal, ant.number, ant.destination, path[:-1], self._name, report)
+        back = Reporting(goal, ant.number, ant.destination, path[:-1], self._name, report, ant.taps)
         return self.back(back)
 
     def back(self, ant: Reporting) -> list[Effect]:
@@ -105,7 +116,7 @@ class Scouting:
         """One comes by on its way back; None if it is at home here."""
         if not ant.path:
             return None
-        if ant.report is None:
+        if ant.report is None and not ant.taps:
             self._trails.discourage(ant.destination, ant.come_by, now)
         left = msgspec.structs.replace(ant, path=ant.path[:-1], come_by=self._name)
         return self.back(left) if left.path else None
@@ -118,4 +129,4 @@ def _report(chain: Chain, found: Found) -> Report:
         for here, there in zip((chain.source, *chain.tasks), ends, strict=True)
         if (here, there) in found.routes
     }
-    return Report(found.hosts, routes, found.cost, found.least)
+    return Report(found.hosts, routes, found.cost, found.least, found.pulled)

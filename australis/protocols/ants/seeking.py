@@ -6,12 +6,13 @@ from collections.abc import Callable
 from random import Random
 
 from australis.kernel.machine import Effect, SetTimer
+from australis.placement.reuse import Tap
 from australis.protocols.ants.events import AntOptions
 from australis.protocols.ants.messages import Goal, Report, Reporting, Scout
 from australis.protocols.ants.scouting import Scouting, chain_of
 from australis.protocols.ants.trails import Trails
 
-Done = Callable[[Report | None, int], list[Effect]]
+Done = Callable[[Report | None, tuple[Tap, ...], int], list[Effect]]
 ALPHAS = (0.5, 1.0)
 """Scouts accept loads up to something between these."""
 
@@ -46,6 +47,8 @@ class Seeking:
         self._scouts_left = False
         self._numbers = 0
         self._reports: dict[int, Report] = {}
+        self._taps: dict[tuple[str, str, int], Tap] = {}
+        """By the task that is not needed, and what it can be taken from."""
         self._tries_left = options.tries
         self._scouts = options.scouts_again if goal.again else options.scouts
 
@@ -55,7 +58,11 @@ class Seeking:
         known = self._trails.trips.get(self.destination)
         if at_home or (known is not None and known.number >= self._options.routes_needed):
             return [*effects, *self._send_scouts(now)]
-        return [*effects, *self._trails.send(self.destination, self._options.routing_ants, now)]
+        return [*effects, *self._send_routing(now)]
+
+    def _send_routing(self, now: int) -> list[Effect]:
+        beside = tuple(dict.fromkeys(pull.server for pull in self._goal.pulls))
+        return self._trails.send(self.destination, self._options.routing_ants, now, beside)
 
     def ant_back(self, now: int) -> list[Effect]:
         """A routing ant to this destination is back."""
@@ -68,7 +75,7 @@ class Seeking:
         self._scouts_left = True
         chain, _ = chain_of(self._goal.query, self._goal.chain)
         effects: list[Effect] = []
-        size = len(chain.tasks)
+        size = max(1, len(chain.tasks))
         for _ in range(self._scouts):
             self._numbers += 1
             alpha, greed = self._rng.uniform(*ALPHAS), self._rng.randint(1, size)
@@ -80,10 +87,12 @@ class Seeking:
 
     def reported(self, ant: Reporting, now: int) -> list[Effect]:
         """A scout is back."""
+        self._taps |= {(tap.task, tap.query, tap.version): tap for tap in ant.taps}
         if ant.report is None:
             return []
         self._reports[ant.number] = ant.report
-        outstanding = ant.report.cost <= (1 + self._options.outstanding) * ant.report.least
+        total = ant.report.cost + ant.report.pulled
+        outstanding = total <= (1 + self._options.outstanding) * ant.report.least
         if outstanding or len(self._reports) >= min(self._options.reports_needed, self._scouts):
             return self._finish(now)
         return []
@@ -94,9 +103,10 @@ class Seeking:
         if self._reports or self._tries_left <= 0:
             return self._finish(now)
         effects: list[Effect] = [SetTimer(timer(self.key), now + self._options.patience_us)]
-        effects += self._trails.send(self.destination, self._options.routing_ants, now)
+        effects += self._send_routing(now)
         return [*effects, *self._send_scouts(now)]
 
     def _finish(self, now: int) -> list[Effect]:
-        best = min(self._reports.values(), key=lambda report: report.cost, default=None)
-        return self._done(best, now)
+        reports = self._reports.values()
+        best = min(reports, key=lambda report: report.cost + report.pulled, default=None)
+        return self._done(best, tuple(self._taps.values()), now)

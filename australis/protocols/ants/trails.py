@@ -59,9 +59,11 @@ class Trails:
 
     # --- routing ants ---------------------------------------------------------------------------
 
-    def send(self, destination: str, number: int, now: int) -> list[Effect]:
+    def send(
+        self, destination: str, number: int, now: int, beside: tuple[str, ...] = ()
+    ) -> list[Effect]:
         """Let routing ants leave."""
-        ant = Routing(destination, (), self._name, now)
+        ant = Routing(destination, (), self._name, now, beside=beside)
         return [Queue(ant) for _ in range(number)]
 
     def arrived(self, ant: Routing, now: int) -> list[Effect]:
@@ -78,7 +80,7 @@ class Trails:
             return self._home(ant.destination, hops, self._name, 0)
         if ant.steps >= MOST_STEPS:
             return []
-        further = Routing(ant.destination, hops, self._name, now, age_us, ant.steps + 1)
+        further = Routing(ant.destination, hops, self._name, now, age_us, ant.steps + 1, ant.beside)
         return [Queue(further)]
 
     def _measure(self, took_us: int) -> int:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from australis.kernel.machine import Effect, Send
 from australis.placement.queries import Query
+from australis.placement.reuse import Tap
 from australis.protocols.ants.cell import CellMachine
 from australis.protocols.ants.ground import Ground
 from australis.protocols.ants.leading import Leading
-from australis.protocols.ants.messages import Enforced, Enforcement, Keep, Kept, Release, Share
+from australis.protocols.ants.messages import (
+    Enforced,
+    Enforcement,
+    Keep,
+    Kept,
+    Rank,
+    Release,
+    Share,
+)
 
 
 class KeepsForEver(CellMachine):
@@ -38,7 +47,7 @@ class DoesNotRelease(CellMachine):
 
 
 class _Boundless(Ground):
-    def fits(self, query: Query, share: Share) -> bool:
+    def fits(self, query: Query, share: Share, beside: int | None = None) -> bool:
         return True
 
     def cost(self, query: Query, share: Share) -> float:
@@ -80,4 +89,50 @@ class TakesHalf(CellMachine):
     leading_class = _Hasty
 
 
-BROKEN = (KeepsForEver, SaysYes, DoesNotRelease, KnowsNoBound, RunsAtOnce, TakesHalf)
+class _TakesWhatSounds(Ground):
+    def offers(self, query: Query, rank: Rank) -> tuple[Tap, ...]:
+        wanted = {task.does: task.name for task in query.tasks if task.does}
+        return tuple(
+            Tap(wanted[does], self.server.name, name, version, task, 0.0)
+            for (name, version), part in self.running().items()
+            if part.rank < rank and name != query.name
+            for task in part.share.tasks
+            if (does := part.query.task[task].does) in wanted
+        )
+
+
+class TakesWhatSoundsTheSame(CellMachine):
+    """A cell offers a task that does what is wanted, whatever it does it with."""
+
+    ground_class = _TakesWhatSounds
+
+
+class _NeverMissesAny(Ground):
+    def _runs(self, tap: Tap) -> bool:
+        return True
+
+    def ends_soon(self, name: str, version: int, by_us: int) -> bool:
+        return False
+
+
+class TakesFromNobody(CellMachine):
+    """A cell does not notice that what it takes from another query is gone."""
+
+    ground_class = _NeverMissesAny
+
+
+class _Forgetful(Leading):
+    def _to_fetch(self, plan):  # type: ignore[no-untyped-def]
+        return {}
+
+
+class Forgets(CellMachine):
+    """A leader moves tasks and leaves behind what they remember."""
+
+    leading_class = _Forgetful
+
+
+BROKEN = (
+    *(KeepsForEver, SaysYes, DoesNotRelease, KnowsNoBound, RunsAtOnce, TakesHalf),
+    *(TakesWhatSoundsTheSame, TakesFromNobody, Forgets),
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from math import inf
 from random import Random
 
 import msgspec
@@ -13,16 +15,20 @@ from australis.placement.check import check_ends
 from australis.placement.model import Books, Placement, Spot
 from australis.placement.network import Network as Ground
 from australis.placement.queries import Query
+from australis.placement.reuse import Tap, age_s, reduced
 from australis.placement.use import Use
 from australis.protocols.ants.cell import CellMachine
 from australis.protocols.ants.chains import chains
 from australis.protocols.ants.events import (
+    Aged,
     AntOptions,
     Dequeued,
     Disturbed,
+    FetchState,
     Measured,
     Queue,
     Started,
+    StateCame,
     Submitted,
     TellPlaced,
     TellUnplaced,
@@ -32,6 +38,8 @@ from australis.sim.network import Link, Network
 from australis.sim.world import Host, World
 
 SETTLE_S = 12.0
+AGES_US = 2 * SECOND
+"""So often servers measure how old what their tasks put out is."""
 
 
 class Wires(Network):
@@ -73,6 +81,7 @@ class CellHost(Host):
         super().__init__(world, name)
         self._colony = colony
         self._performers[Queue] = self._queue
+        self._performers[FetchState] = self._fetch_state
         self._performers[TellPlaced] = self._tell_placed
         self._performers[TellUnplaced] = self._tell_unplaced
 
@@ -98,6 +107,9 @@ class CellHost(Host):
             )
         else:
             self.world.send(self.name, effect.to, effect.message)
+
+    def _fetch_state(self, effect: FetchState) -> None:
+        self._colony.fetch(self, effect)
 
     def _tell_placed(self, effect: TellPlaced) -> None:
         self._colony.placed(effect, self.world.now)
@@ -127,6 +139,17 @@ class Colony:
         self.queries: dict[str, Query] = {}
         self.placements: dict[str, Placement] = {}
         self.versions: dict[str, int] = {}
+        self._told: dict[str, TellPlaced] = {}
+        """What leaders keep for their next life."""
+        self.taps: dict[str, dict[str, Tap]] = {}
+        """What placed queries take from others."""
+        self._ages_s: dict[tuple[str, str], float] = {}
+        """How old what tasks that others take put out is."""
+        self._fetched: set[tuple[str, str, int, str]] = set()
+        """What tasks remember has come there, for a version of a query."""
+        self._under_way: set[tuple[str, str, int, str]] = set()
+        self.forgot: list[str] = []
+        """Tasks that were moved without what they remember."""
         self.moves = 0
         """How often a query that ran was placed anew."""
         self.refusals: dict[str, str] = {}
@@ -143,6 +166,8 @@ class Colony:
         self.hosts = {name: CellHost(self.world, name, self) for name in ground.servers}
         for name in ground.servers:
             self.start(name)
+        if self.options.reuse:
+            self.world.at(AGES_US, self._measure_again)
 
     # --- cells --------------------------------------------------------------------------------
 
@@ -152,7 +177,8 @@ class Colony:
         rng = Random(self._rng.random())
         machine = self._cell_class(self.ground.servers[name], links, rng, self.options)
         led = tuple(query for query in self.queries.values() if leader(query) == name)
-        self.hosts[name].start(machine, Started(self.hosts[name].life + 1, led))
+        placed = tuple(self._told[query.name] for query in led if query.name in self._told)
+        self.hosts[name].start(machine, Started(self.hosts[name].life + 1, led, placed))
 
     def crash(self, name: str) -> None:
         """End a life of a cell."""
@@ -172,6 +198,46 @@ class Colony:
             link = (sender, to)
             self.bytes[link] = self.bytes.get(link, 0) + len(msgspec.msgpack.encode(message))
 
+    def fetch(self, host: CellHost, wanted: FetchState) -> None:
+        """Bring what a task remembers to a server, once, if it is where it is looked for."""
+        key = (host.name, wanted.query, wanted.version, wanted.task)
+        source = self.hosts[wanted.source]
+        route = self.ground.way(wanted.source, host.name)
+        if key in self._under_way or route is None or not self._has(source, wanted):
+            return
+        size = self.queries[wanted.query].task[wanted.task].state_bytes
+        wires = [self.ground.links[link] for link in itertools.pairwise(route)]
+        takes_s = sum(wire.latency_s for wire in wires)
+        takes_s += size / min((wire.bytes_per_s for wire in wires), default=inf)
+        self._under_way.add(key)
+        lives = host.life, source.life
+        self.world.at(
+            self.world.now + int(takes_s * SECOND), self._come, host, source, wanted, lives
+        )
+
+    def _come(
+        self, host: CellHost, source: CellHost, wanted: FetchState, lives: tuple[int, int]
+    ) -> None:
+        key = (host.name, wanted.query, wanted.version, wanted.task)
+        self._under_way.discard(key)
+        there = host.machine is not None and source.machine is not None
+        if there and lives == (host.life, source.life):
+            self._fetched.add(key)
+            host.take(StateCame(wanted.query, wanted.version, wanted.task))
+
+    def _has(self, source: CellHost, wanted: FetchState) -> bool:
+        """Whether a server runs a task, or one that makes the same."""
+        query = self.queries.get(wanted.query)
+        if query is None or source.machine is None:
+            return False
+        signature = query.signatures.get(wanted.task)
+        return any(
+            (name == wanted.query and task == wanted.task)
+            or (signature is not None and part.query.signatures.get(task) == signature)
+            for (name, _), part in source.cell.ground.running().items()
+            for task in part.share.tasks
+        )
+
     def heal(self) -> None:
         """Nothing fails from now on, and nothing gets lost."""
         self.wires.heal()
@@ -184,6 +250,7 @@ class Colony:
     def submit(self, query: Query) -> None:
         """Let a query be placed."""
         check_ends(query, self.ground)
+        self._end(query.name)
         self.queries[query.name] = query
         self.submitted_us[query.name] = self.world.now
         self.hosts[leader(query)].take(Submitted(query))
@@ -203,31 +270,76 @@ class Colony:
     def withdraw(self, name: str) -> None:
         """Let a query end."""
         query = self.queries.pop(name)
-        self.placements.pop(name, None)
-        self.versions.pop(name, None)
+        self._end(name)
         self.hosts[leader(query)].take(Withdrawn(name))
+
+    def _end(self, name: str) -> None:
+        for known in (self.placements, self.versions, self.taps, self._told):
+            known.pop(name, None)  # type: ignore[attr-defined]
 
     def placed(self, told: TellPlaced, now: int) -> None:
         """A query runs."""
         if told.query not in self.queries:
             return
-        self.moves += told.query in self.placements
+        if told.query in self.placements:
+            self.moves += 1
+            self._check_state(told)
         self.placements[told.query] = Placement(told.hosts, told.routes)
         self.versions[told.query] = told.version
+        self.taps[told.query] = told.taps
+        self._told[told.query] = told
         self.placed_us[told.query] = now
         self.refusals.pop(told.query, None)
 
     def unplaced(self, told: TellUnplaced, now: int) -> None:
         """A query does not run, for now."""
-        self.placements.pop(told.query, None)
+        self._end(told.query)
         self.refusals[told.query] = told.why
+
+    def _check_state(self, told: TellPlaced) -> None:
+        """A task that remembers something was there before, or has brought it along."""
+        before = self.placements[told.query].hosts
+        for task, host in told.hosts.items():
+            key = (host, told.query, told.version, task)
+            came = before.get(task) == host or key in self._fetched
+            if self.queries[told.query].task[task].state_bytes and not came:
+                self.forgot.append(f"{task} came to {host} without what it remembers")
+
+    # --- what comes of it -----------------------------------------------------------------------
+
+    def left(self, name: str) -> Query:
+        """What a placed query does itself, with the rest as old as it is when it takes it over."""
+        taps = {
+            task: msgspec.structs.replace(
+                tap, age_s=self._ages_s.get((tap.query, tap.of), tap.age_s)
+            )
+            for task, tap in self.taps.get(name, {}).items()
+        }
+        return reduced(self.queries[name], taps)
 
     def books(self) -> Books:
         """What everything costs, by the whole model."""
         books = Books(self.ground, self.disturbances)
         for name, placement in self.placements.items():
-            books.add(self.queries[name], placement)
+            books.add(self.left(name), placement)
         return books
+
+    def _measure_again(self) -> None:
+        self.measure_ages()
+        self.world.at(self.world.now + AGES_US, self._measure_again)
+
+    def measure_ages(self) -> None:
+        """Let servers measure how old what their tasks put out is, where others may take it."""
+        signed = [name for name in self.placements if self.queries[name].signatures]
+        books = self.books() if signed else None
+        for name in sorted(signed, key=lambda name: self.submitted_us[name]):
+            assert books is not None
+            placement, query = self.placements[name], self.left(name)
+            for task, host in placement.hosts.items():
+                if task in self.queries[name].signatures:
+                    age = age_s(query, task, placement, books)
+                    self._ages_s[name, task] = age
+                    self.hosts[host].take(Aged(name, task, age))
 
     @property
     def evaluations(self) -> int:

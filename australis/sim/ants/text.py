@@ -13,8 +13,10 @@
         consumers: {guard: {at: edge, takes: faces}}
 
 `work` is the time a tuple takes on a server of speed 1, `makes` the number of tuples a task makes of
-one, `rate` is in tuples a second, `bandwidth` in Mbit/s, the same both ways. Every mistake is told
-with the file and line where it stands.
+one, `rate` is in tuples a second, `bandwidth` in Mbit/s, the same both ways. Producers with the same
+`stream` at one server put out the same, and tasks that say they do the same (`does`) with the same make
+the same: one of them is enough for several queries. `state` is what a task remembers, in MB. Every
+mistake is told with the file and line where it stands.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from australis.queueing.links import Wire
 
 SECTIONS = ("servers", "links", "queries")
 BYTES_PER_MBIT = 125_000.0
+BYTES_PER_MB = 1e6
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def _query(name: str, settings: Settings, place_of: PlaceOf) -> Query:
 
 
 def _producer(name: str, settings: Mapping[str, Any]) -> Producer:
-    readers = {"at": _name, "rate": _positive, "bytes": _positive}
+    readers = {"at": _name, "rate": _positive, "bytes": _positive, "stream": _name}
     return Producer(name, **_read(name, settings, readers, ["at", "rate"]))
 
 
@@ -107,9 +110,12 @@ def _task(name: str, settings: Mapping[str, Any]) -> Task:
         "work": _seconds,
         "makes": _positive,
         "bytes": _positive,
+        "does": _name,
+        "state": _positive,
     }
     taken = _read(name, settings, readers, ["takes", "work"])
-    return Task(name, taken.pop("takes"), **taken)
+    state_bytes = taken.pop("state", 0.0) * BYTES_PER_MB
+    return Task(name, taken.pop("takes"), **taken, state_bytes=state_bytes)
 
 
 def _consumer(name: str, settings: Mapping[str, Any]) -> Consumer:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from random import Random
+from typing import Any
 
 from australis.kernel.durations import SECOND
 from australis.kernel.trace import Trace
 from australis.placement import generate
 from australis.placement.queries import Query
+from australis.placement.reuse import reduced
 from australis.protocols.ants.cell import CellMachine
 from australis.protocols.ants.events import AntOptions
 from australis.protocols.ants.sights import used_by
@@ -28,6 +31,7 @@ OPTIONS = AntOptions(
     settle_us=5 * SECOND,
     hold_us=4 * SECOND,
     lease_us=8 * SECOND,
+    grace_us=6 * SECOND,
     beta=1.02,
 )
 LIMIT_S = 100
@@ -52,8 +56,16 @@ class Trial:
         self.crowded = rng.random() < 0.3
         """Whether there may not be room for all, and all come at once."""
         rates = (100.0, 150.0) if self.crowded else (10.0, 40.0)
+        make = generate.query
+        if rng.random() < 0.4:  # they have tasks in common, some of which remember something
+            make = partial(
+                generate.similar,
+                streams=rng.randint(1, 2),
+                kinds=rng.randint(1, 2),
+                state_bytes=rng.choice((0.0, 1e6, 2e7)),
+            )
         self.queries = [
-            generate.query(f"q{n}", ground, rng.randint(1, 6), rng, rng.choice(rates))
+            make(f"q{n}", ground, rng.randint(1, 6), rng, rng.choice(rates))
             for n in range(rng.randint(2, 5) if self.crowded else rng.randint(1, 3))
         ]
         self.counts: Counter[str] = Counter()
@@ -111,15 +123,18 @@ class Trial:
         found: list[Violation] = []
         while self.colony.world.now < FAULTS_S * SECOND and not found:
             self.colony.run(LOOK_S)
-            found = list(self._overloaded())
+            found = list(self._always())
         self.colony.heal()
         while not found and self.colony.world.now < LIMIT_S * SECOND:
             self.colony.run(LOOK_S)
-            found = list(self._overloaded())
+            found = list(self._always())
             if not found and self._at_rest():
                 break
         self.counts["moved"] += self.colony.moves
         self.counts["placed"] += len(self.colony.placements)
+        self.counts["reusing"] += sum(
+            bool(self.colony.taps[name]) for name in self.colony.placements
+        )
         return found or [*self._half(), *self._unplaced()]
 
     def _at_rest(self) -> bool:
@@ -137,28 +152,49 @@ class Trial:
             if host.machine is not None:
                 yield host.cell
 
+    def _always(self) -> Iterator[Violation]:
+        yield from self._overloaded()
+        yield from self._other_results()
+        for story in self.colony.forgot:
+            yield self._violation("state", story)
+
     def _overloaded(self) -> Iterator[Violation]:
-        """No server is used beyond its bound: a version counts until a newer one is there."""
+        """No server is used beyond its bound: a version counts until a newer one is there, and as long
+        as it is there for others."""
         for cell in self._cells():
             newest: dict[str, int] = {}
             for name, version in cell.ground.running():
                 newest[name] = max(version, newest.get(name, 0))
             load = sum(
-                used_by(query, frozenset(tasks), cell.ground.server.speed)[0].load
-                for (name, version), (query, tasks) in cell.ground.running().items()
-                if newest[name] == version
+                used_by(part.query, frozenset(part.share.tasks), cell.ground.server.speed)[0].load
+                for (name, version), part in cell.ground.running().items()
+                if newest[name] == version or part.ends
             )
             if load > cell.ground.server.bound + 1e-9:
                 yield self._violation("bound", f"{cell.name} is used to {load:.3f}")
 
+    def _other_results(self) -> Iterator[Violation]:
+        """What a query takes from another is what it would make itself."""
+        known = {query.name: query for query in self.queries}
+        for cell in self._cells():
+            for (name, _), part in cell.ground.running().items():
+                for tap in part.share.taps:
+                    # Whoever takes from it may take from others itself: by what they are to make all
+                    # are the same, if each is.
+                    if made_of(known[tap.query], tap.of) != made_of(known[name], tap.task):
+                        yield self._violation("results", f"{name} takes {tap.of} for {tap.task}")
+
     def _half(self) -> Iterator[Violation]:
-        """A query runs as its leader says, all of it, and nothing else of it runs."""
+        """A query runs as its leader says, all of it, and nothing else of it runs, but for what is there
+        for others for a while."""
         runs: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {}
         for cell in self._cells():
-            for (name, version), (_, tasks) in cell.ground.running().items():
+            for (name, version), part in cell.ground.running().items():
+                if part.ends:
+                    continue
                 if cell.name in runs.setdefault(name, {}):
                     yield self._violation("half", f"{cell.name} runs {name} in two versions")
-                runs[name][cell.name] = version, tasks
+                runs[name][cell.name] = version, part.share.tasks
         for query in self.queries:
             there = runs.get(query.name, {})
             wanted: dict[str, tuple[int, tuple[str, ...]]] = {}
@@ -168,8 +204,16 @@ class Trial:
                     version, shares = found
                     wanted = {share.cell: (version, share.tasks) for share in shares}
                     placed = sorted(task for _, tasks in wanted.values() for task in tasks)
-                    if placed != sorted(query.task):
+                    taps = {tap.task: tap for share in shares for tap in share.taps}
+                    if placed != sorted(reduced(query, taps).task):
                         yield self._violation("half", f"{query.name} runs with {placed}")
+                    for tap in taps.values():
+                        source = self.colony.hosts[tap.at].cell.ground.running()
+                        if (tap.query, tap.version) not in source:
+                            story = (
+                                f"{query.name} takes {tap.of} of {tap.query}, which is not there"
+                            )
+                            yield self._violation("half", story)
             if there != wanted:
                 yield self._violation("half", f"{query.name} runs as {there}, not as {wanted}")
 
@@ -179,3 +223,13 @@ class Trial:
             if name not in self.colony.placements and not self.crowded:
                 why = self.colony.refusals.get(name, "")
                 yield self._violation("placed", f"{name} is not placed: {why}")
+
+
+def made_of(query: Query, name: str) -> tuple[Any, ...]:
+    """What a task or producer makes, told in full; whatever has no name in common is told apart."""
+    for producer in query.producers:
+        if producer.name == name:
+            return (producer.stream or f"{query.name} {name}", producer.at)
+    task = query.task[name]
+    made = task.does or f"{query.name} {name}"
+    return (made, *(made_of(query, source) for source in task.inputs))

@@ -136,7 +136,7 @@ def test_a_query_that_is_changed_or_withdrawn() -> None:
     colony.run(20)
     assert set(colony.placements["q"].hosts) == {"f", "h"}
     running = colony.hosts["b"].cell.ground.running()
-    assert [tasks for _, tasks in running.values()] == [("f", "h")]
+    assert [part.share.tasks for part in running.values()] == [("f", "h")]
     colony.withdraw("q")
     colony.run(5)
     assert not any(host.cell.ground.running() for host in colony.hosts.values())

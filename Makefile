@@ -30,7 +30,7 @@ lint: setup ## ruff and mypy
 	@.venv/bin/mypy
 
 unit: setup ## the tests of what needs neither Spark nor processes, a minute
-	@$(PY) -m pytest tests/kernel tests/queueing tests/placement tests/streams tests/diagram tests/catalog tests/reference tests/protocols tests/test_layers.py
+	@$(PY) -m pytest tests/kernel tests/queueing tests/placement tests/elasticity tests/streams tests/diagram tests/catalog tests/reference tests/protocols tests/test_layers.py
 
 property: setup ## every operator under ten random data sets, against DuckDB
 	@AUSTRALIS_EXAMPLES=10 $(PY) -m pytest tests/spark/test_operators.py --timeout=3600

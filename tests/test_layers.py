@@ -10,7 +10,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "australis"
 LAYERS = [
-    *("kernel", "queueing", "placement", "streams", "diagram", "catalog", "reference", "protocols"),
+    *(
+        "kernel",
+        "queueing",
+        "placement",
+        "elasticity",
+        "streams",
+        "diagram",
+        "catalog",
+        "reference",
+    ),
+    "protocols",
     *("spark", "live", "bench", "cli"),
 ]
 """From the bottom up; `sim` stands beside `live` and knows neither Spark nor Flight."""

@@ -50,9 +50,9 @@ from australis.protocols.ants.messages import (
     Sought,
 )
 from australis.protocols.ants.scents import SCENT, Scents
-from australis.protocols.ants.scouting import Scouting
+from australis.protocols.ants.scouting import WAIT, Scouting
 from australis.protocols.ants.seeking import Seeking
-from australis.protocols.ants.trails import Trails
+from australis.protocols.ants.trails import Towards, Trails
 from australis.queueing.links import Wire
 
 TIDY = "tidy"
@@ -72,12 +72,13 @@ class CellMachine:
         links: Mapping[str, Wire],
         rng: Random,
         options: AntOptions | None = None,
+        towards: Towards = lambda destination: None,
     ) -> None:
         self.name = server.name
         self.options = options or AntOptions()
         self._rng = rng
         self.ground = self.ground_class(server, links, self.options.metric)
-        self.trails = Trails(self.name, tuple(links), rng, self.options)
+        self.trails = Trails(self.name, tuple(links), rng, self.options, towards)
         self.scents = Scents(self.name, self.ground, self.options)
         self.distances = Distances(self.name, self.options)
         self.scouting = Scouting(
@@ -156,6 +157,8 @@ class CellMachine:
     def _fired(self, name: str, now: int) -> list[Effect]:
         if name == SCENT:
             return self.scents.tell(now)
+        if name == WAIT:
+            return self.scouting.measured(now, patient=False)
         if name == TIDY:
             self.ground.expire(now)
             self.trails.expire(now)
@@ -223,7 +226,7 @@ class CellMachine:
 
     def _pong(self, sender: str, pong: Pong, now: int) -> list[Effect]:
         self.distances.answered(sender, pong, now)
-        return []
+        return self.scouting.measured(now)
 
     def _homing(self, sender: str, ant: Homing, now: int) -> list[Effect]:
         effects, at_home = self.trails.homing(ant, now)

@@ -38,6 +38,8 @@ Seeks = Callable[[Goal, str, str, int], list[Effect]]
 SEEK_ROUNDS = 3
 """A search that is not answered takes so many times a search's patience and tries before it is lost."""
 
+MOST_REFUSED = 6
+"""What a placement may cost more than its report grows so often at most."""
 LONGEST_PAUSE = 16
 """As long as nothing better is found it is looked for ever more seldom, up to so many times the time
 that is set,"""
@@ -114,6 +116,8 @@ class Leading:
         self._soonest_us = 0
         self._pause_us = options.again_us
         self._searched_at_cost = 0.0
+        self._refused = 0
+        """How often in a row an enforcement ant was refused."""
         self._settled_us = 0
         self._settle_us = options.settle_us
         self._was: dict[str, str] = {}
@@ -299,7 +303,8 @@ class Leading:
     def _enforce(self, plan: _Plan, now: int) -> list[Effect]:
         plan.enforced_us = now
         plan.until_us = now + self._options.hold_us // 2
-        most = plan.expected * (1 + self._options.tolerance)
+        # Whoever is refused again and again has not come too late: its report is too good.
+        most = plan.expected * (1 + self._options.tolerance * 2**self._refused)
         if self._runs is not None and not self._runs.ends:  # it must still be worth a move
             most = min(most, sum(self._runs.kept.values()) / self._options.beta)
         plan.beside = self._runs is not None and bool(self._runs.tapped)
@@ -335,6 +340,7 @@ class Leading:
         if plan is None or plan.version != message.version or plan.holds:
             return []
         if message.refused_by:
+            self._refused = min(self._refused + 1, MOST_REFUSED)
             return self._give_up(f"{message.refused_by} would not have its share", now)
         plan.holds = True
         plan.fetches = self._to_fetch(plan)
@@ -347,9 +353,14 @@ class Leading:
         others = dict(pair for tap in self._runs.taps.values() for pair in tap.remembers)
         found = {}
         for task, host in plan.hosts.items():
-            signature = self.query.signatures.get(task, "")
-            before = self._runs.hosts.get(task) or others.get(signature, host)
-            if self.query.task[task].state_bytes and before != host:
+            if not self.query.task[task].state_bytes:
+                continue
+            before = self._runs.hosts.get(task)
+            if before is None:  # another query's task has remembered it, here or elsewhere
+                before = others.get(self.query.signatures.get(task, ""))
+            elif before == host:
+                continue
+            if before is not None:
                 found[task] = before
         return found
 
@@ -426,6 +437,7 @@ class Leading:
             self._settle_us = 2 * self._settle_us if back else self._options.settle_us
             self._was = self._runs.hosts
         self._runs, self._next = plan, None
+        self._refused = 0
         self._settled_us = now + self._settle_us
         self._renewed_us = now
         cost = sum(plan.kept.values())

@@ -92,6 +92,8 @@ class Scout(Message, frozen=True, gc=False):
     """How many cells it has come by, those on cycles included."""
     taps: tuple[Tap, ...] = ()
     """Tasks of others it has seen that make what is wanted."""
+    straight: bool = False
+    """Whether it goes the network's own way, whatever pheromones say."""
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, gc=False):

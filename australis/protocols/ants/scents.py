@@ -57,11 +57,19 @@ class Scents:
                 known.seen_us,
             )
             old = self._known.get(name)
-            if old is None or new.seen_us > old.seen_us or self._rank(new) < self._rank(old):
+            if old is None or self._takes(new, old, now):
                 self._known[name] = new
         if len(self._known) > 2 * self._options.known:
             keep = sorted(self._known.values(), key=self._rank)[: 2 * self._options.known]
             self._known = {k.server.name: k for k in keep}
+
+    def _takes(self, new: Known, old: Known, now: int) -> bool:
+        """Whether to believe another way to a server: news of the same way, a better way, or any if the
+        one that was known is not heard of any more."""
+        if new.path == old.path:
+            return new.seen_us >= old.seen_us
+        lost_us = (2 + len(old.path)) * self._options.scent_us
+        return self._rank(new) < self._rank(old) or now - old.seen_us > lost_us
 
     def detours(self) -> tuple[Detour, ...]:
         """The best of them, for a scout."""

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import msgspec
 
-from australis.kernel.machine import Effect, Send
+from australis.kernel.durations import MILLISECOND
+from australis.kernel.machine import Effect, Send, SetTimer
 from australis.placement.queries import Query
 from australis.protocols.ants.along import Found, Stop, best_along
 from australis.protocols.ants.chains import Chain, Parts, chains, parts
@@ -17,6 +18,9 @@ from australis.protocols.ants.messages import Goal, Report, Reporting, Scout
 from australis.protocols.ants.scents import Scents
 from australis.protocols.ants.trails import MOST_STEPS, Trails
 
+WAIT = "wait"
+WAIT_US = 300 * MILLISECOND
+"""So long a scout waits to hear how far some servers are."""
 MOST_FAILED = 256
 """Scouts that failed are remembered for so many ways."""
 
@@ -48,6 +52,8 @@ class Scouting:
         self._options = options
         self._failed: dict[tuple[str, ...], set[int]] = {}
         """How greedy those were that failed, by the way they came."""
+        self._waiting: list[Scout] = []
+        """Those that want to know how far some servers are."""
         self.evaluations = 0
         """How often the wait in a queue was worked out."""
 
@@ -64,9 +70,31 @@ class Scouting:
             offers = self._ground.offers(ant.goal.query, ant.goal.rank)
             taps = tuple(dict.fromkeys((*taps, *offers)))
         ant = msgspec.structs.replace(ant, stops=stops, steps=ant.steps + 1, taps=taps)
+        if len(stops[-1].far) < len({pull.server for pull in ant.goal.pulls}):
+            self._waiting.append(ant)
+            return [*asks, SetTimer(WAIT, now + WAIT_US)]
+        return [*asks, *self._looked(ant, now)]
+
+    def _looked(self, ant: Scout, now: int) -> list[Effect]:
+        """One has seen what there is to see here."""
         if self._name == ant.destination:
-            return [*asks, *self._turn(ant, now)]
-        return [*asks, Queue(ant)] if ant.steps <= MOST_STEPS else asks
+            return self._turn(ant, now)
+        return [Queue(ant)] if ant.steps <= MOST_STEPS else []
+
+    def measured(self, now: int, patient: bool = True) -> list[Effect]:
+        """A server has answered how far it is, or those who wait for that will wait no longer."""
+        waited, self._waiting = self._waiting, []
+        effects: list[Effect] = []
+        for ant in waited:
+            servers = dict.fromkeys(pull.server for pull in ant.goal.pulls)
+            far = self._distances.of(servers)
+            if patient and len(far) < len(servers):
+                self._waiting.append(ant)
+                continue
+            last = msgspec.structs.replace(ant.stops[-1], far=far)
+            ant = msgspec.structs.replace(ant, stops=(*ant.stops[:-1], last))
+            effects += self._looked(ant, now)
+        return effects
 
     def _look(self, goal: Goal) -> Stop:
         planned = frozenset(t for t, host in goal.hosts.items() if host == self._name)
@@ -77,7 +105,9 @@ class Scouting:
     def go_on(self, ant: Scout, now: int) -> list[Effect]:
         """One has waited its turn: on to the next cell."""
         visited = {stop.server.name for stop in ant.stops}
-        to = self._trails.next(ant.destination, visited, now)
+        to = self._trails.towards(ant.destination) if ant.straight else None
+        if to is None:
+            to = self._trails.next(ant.destination, visited, now)
         onward = self._ground.link(to, but=ant.goal.query.name)
         last = msgspec.structs.replace(ant.stops[-1], onward=onward)
         ant = msgspec.structs.replace(ant, stops=(*ant.stops[:-1], last))

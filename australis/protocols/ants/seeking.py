@@ -15,6 +15,10 @@ from australis.protocols.ants.trails import Trails
 Done = Callable[[Report | None, tuple[Tap, ...], int], list[Effect]]
 ALPHAS = (0.5, 1.0)
 """Scouts accept loads up to something between these."""
+FEWEST = 3
+"""So many reports will do when the others are long in coming."""
+STRAIGHT = 4
+"""One of so many goes the network's own way."""
 
 
 def timer(key: tuple[str, int, int]) -> str:
@@ -81,7 +85,10 @@ class Seeking:
             alpha, greed = self._rng.uniform(*ALPHAS), self._rng.randint(1, size)
             if self._numbers % 2:  # every other one goes by the servers' own bounds alone
                 alpha, greed = 1.0, size
-            scout = Scout(self._goal, self.destination, self._numbers, alpha, greed, ())
+            straight = self._numbers % STRAIGHT == 1
+            scout = Scout(
+                self._goal, self.destination, self._numbers, alpha, greed, (), straight=straight
+            )
             effects += self._scouting.arrived(scout, now)
         return effects
 
@@ -100,7 +107,7 @@ class Seeking:
     def timed_out(self, now: int) -> list[Effect]:
         """Too few are back: take what there is, or send more."""
         self._tries_left -= 1
-        if self._reports or self._tries_left <= 0:
+        if len(self._reports) >= FEWEST or self._tries_left <= 0:
             return self._finish(now)
         effects: list[Effect] = [SetTimer(timer(self.key), now + self._options.patience_us)]
         effects += self._send_routing(now)

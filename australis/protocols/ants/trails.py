@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 
 from australis.kernel.durations import SECOND
@@ -17,13 +17,23 @@ MOST_STEPS = 64
 """An ant that has come by so many cells has lost its way."""
 
 
+Towards = Callable[[str], str | None]
+
+
 class Trails:
     """Vectors and trip times by destination."""
 
     def __init__(
-        self, name: str, neighbours: Sequence[str], rng: Random, options: AntOptions
+        self,
+        name: str,
+        neighbours: Sequence[str],
+        rng: Random,
+        options: AntOptions,
+        towards: Towards = lambda destination: None,
     ) -> None:
         self._name = name
+        self.towards = towards
+        """Where the network's own way leads from here, if that is known."""
         self._neighbours = tuple(neighbours)
         self._rng = rng
         self._options = options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from math import inf
 from random import Random
 
@@ -175,10 +176,17 @@ class Colony:
         """Begin a life of a cell; queries that are led from there are known to it."""
         links = {other: self.ground.links[name, other] for other in self.ground.neighbours(name)}
         rng = Random(self._rng.random())
-        machine = self._cell_class(self.ground.servers[name], links, rng, self.options)
+        machine = self._cell_class(
+            self.ground.servers[name], links, rng, self.options, partial(self._towards, name)
+        )
         led = tuple(query for query in self.queries.values() if leader(query) == name)
         placed = tuple(self._told[query.name] for query in led if query.name in self._told)
         self.hosts[name].start(machine, Started(self.hosts[name].life + 1, led, placed))
+
+    def _towards(self, name: str, destination: str) -> str | None:
+        """The next server on the network's own way."""
+        route = self.ground.way(name, destination) or ()
+        return route[1] if len(route) > 1 else None
 
     def crash(self, name: str) -> None:
         """End a life of a cell."""

@@ -157,8 +157,8 @@ def test_a_query_goes_on_when_a_cell_comes_back(whose: str) -> None:
 
 
 def test_taking_what_only_sounds_the_same_is_caught() -> None:
-    checkers = {v.checker for seed in range(40) for v in Trial(seed, TakesWhatSoundsTheSame).run()}
-    assert "results" in checkers
+    found = (v for seed in range(200) for v in Trial(seed, TakesWhatSoundsTheSame).run())
+    assert any(violation.checker == "results" for violation in found)
 
 
 def test_a_query_that_is_changed_may_take_from_others() -> None:

@@ -57,7 +57,7 @@ class AntsBeyond:
         "Large queries on real networks, 5,000 servers, failures, lost ants, other settings."
     )
     reproduces = "nothing: beyond the paper"
-    duration = "15 min, quick 40 s"
+    duration = "6 min, quick 15 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """All parts; with `quick` fewer of everything."""

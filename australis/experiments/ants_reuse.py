@@ -43,7 +43,7 @@ class AntsReuse:
     name = "ants-reuse"
     description = "Queries with tasks in common: what reuse saves, and what it costs."
     reproduces = "ants 3.10 (the paper has no figures)"
-    duration = "5 min, quick 20 s"
+    duration = "2 min, quick 10 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """All numbers of queries; with `quick` few."""

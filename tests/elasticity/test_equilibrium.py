@@ -10,6 +10,7 @@ import pytest
 from elasticity.games import games, some_degrees, wanted_paces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize
 
 from australis.elasticity import equilibrium
 from australis.elasticity.cost import Module, virtual_source
@@ -66,7 +67,6 @@ def test_bisection_finds_what_the_closed_form_says(seed: int, size: int, kinds: 
 @settings(max_examples=100)
 @given(games(1))
 def test_scipy_finds_nothing_better(game: Game) -> None:
-    optimize = pytest.importorskip("scipy.optimize")
     best = social_optimum(game)
     low, high = game.least_pace_s, 4 * max(wanted_paces(game).values())
     found = optimize.minimize_scalar(

@@ -92,6 +92,8 @@ class _Output:
     wants_checkpoint: bool = False
     warm: Query | None = None
     warming: bool = False
+    cloned_at: int = BEFORE_ALL
+    """The last bucket that the warm query had with its checkpoint."""
     took_much: bool = False
     """Whether its last micro-batch was one to catch up,"""
     done_at: float = 0.0
@@ -283,10 +285,13 @@ class SparkLanes:
                     one.warm.work.update(work)
             self._changed.notify_all()
 
-    def _advance(self, warm: Query, upto: int) -> None:
-        """Let a warm query catch up once it is worth a batch, while the stable one rests."""
+    def _advance(self, warm: Query, upto: int, fresh: bool) -> None:
+        """Let a warm query catch up once it is worth a batch, while the stable one rests.
+
+        Its first batch takes longer than any other: a fresh one has it behind it as soon as it can.
+        """
         many = upto - warm.at >= WARM_BUCKETS or warm.rows_between(warm.at, upto) >= WARM_ROWS
-        if many:
+        if many or fresh:
             warm.allowed = upto
 
     def checkpoint(self, output: str) -> None:
@@ -319,7 +324,7 @@ class SparkLanes:
             self._report(StableDone(job.output, job.upto, end))
             one.done_at = time.monotonic()
             if one.warm is not None and one.fork is None:
-                self._advance(one.warm, job.upto)
+                self._advance(one.warm, job.upto, fresh=one.warm.at == one.cloned_at)
 
     # --- the tentative lane ------------------------------------------------------------------
 
@@ -435,6 +440,7 @@ class SparkLanes:
             one.later.clear()
             if one.fork is not None:
                 query.allowed = max([query.at, *one.fork.asked])
+            one.cloned_at = query.at
             self._work.lanes[name] = one.warm = query
             return query
 

@@ -220,6 +220,26 @@ def placement(instances: int, as_json: bool) -> None:
     _tell(result, table(result), as_json)
 
 
+@bench.command()
+@click.option("--repetitions", type=COUNT, default=100, show_default=True, help="By the model.")
+@click.option("--queued", type=COUNT, default=10, show_default=True, help="Task by task.")
+@click.option(
+    "--compared", type=COUNT, default=5, show_default=True, help="Repetitions beside rivals."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def elasticity(repetitions: int, queued: int, compared: int, as_json: bool) -> None:
+    """Cores that modules decide on themselves, beside rivals and the optimum.
+
+    How long a control step takes with 5, 50 and 1,000 modules, how long 600 of them with both
+    strategies and three loads, and what all that costs. Some minutes.
+    """
+    from australis.bench.elasticity import measure, table
+
+    with _bar("repetitions") as done:
+        result = measure(repetitions, queued, compared, _to_stderr, done)
+    _tell(result, table(result), as_json)
+
+
 @contextmanager
 def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error that is told how much is done, of how much."""

@@ -18,6 +18,7 @@ from australis.cli.certs import certs
 from australis.cli.cluster import down, node, up
 from australis.cli.contracts import contracts
 from australis.cli.diagrams import check, convert, draw
+from australis.cli.elasticity import elasticity
 from australis.cli.experiment import experiment
 from australis.cli.fault import fault
 from australis.cli.place import place
@@ -65,7 +66,7 @@ def cli() -> None:
 
 for command in (
     *(check, draw, convert, run, up, down, status, tail, fault, node, certs),
-    *(contracts, place, sim, scenario, bench, experiment),
+    *(contracts, place, elasticity, sim, scenario, bench, experiment),
 ):
     cli.add_command(command)
 sim.add_command(ants)

@@ -17,7 +17,7 @@ from australis.kernel.errors import UserError
 
 
 @dataclass(frozen=True)
-class Played:
+class Outcome:
     """How some rounds ended."""
 
     first: Profile
@@ -46,7 +46,7 @@ def raised(module: Module, incentive: float, increment: float) -> float:
     return min(incentive + increment * module.core_price, module.core_price)
 
 
-def cooperate(game: Game, increment: float = 0.1, rounds: int = 50) -> Played:
+def cooperate(game: Game, increment: float = 0.1, rounds: int = 50) -> Outcome:
     """Play so many rounds at most, with incentives that grow by a part of the price of a core.
 
     Algorithm 2 applies the round before the last, even if it ended because of the limit and the last
@@ -67,6 +67,6 @@ def cooperate(game: Game, increment: float = 0.1, rounds: int = 50) -> Played:
                 paces_s[name] = ratios[name] * module.service.time_s(ideal[name])
         found = settled(game, ideal, max(paces_s.values()))
         if not found.cost < best.cost:
-            return Played(first, best, kept, played)
+            return Outcome(first, best, kept, played)
         best, kept = found, dict(incentives)
-    return Played(first, best, kept, rounds)
+    return Outcome(first, best, kept, rounds)

@@ -31,7 +31,7 @@ def whole(module: Module, degree: float, rounding: Rounding = Rounding.UP) -> in
     if isinstance(module.service, Feed):
         return 0
     if rounding is Rounding.UP:
-        found = ceil(degree - EXACT * max(1.0, degree))
+        found = max(1, ceil(degree - EXACT * max(1.0, degree)))
         if module.service.time_s(found) > module.service.time_s(max(1, found - 1)):
             found -= 1  # beyond its fastest number of cores
     else:

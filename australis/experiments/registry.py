@@ -23,6 +23,11 @@ from australis.experiments import (
     dpc_overhead,
     dpc_reconcile,
     dpc_single,
+    games_beyond,
+    games_cost,
+    games_incentives,
+    games_messages,
+    games_reconfigurations,
     medusa_convergence,
     medusa_prototype,
     medusa_stability,
@@ -64,6 +69,11 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ants_scale.EXPERIMENT,
     ants_reuse.EXPERIMENT,
     ants_beyond.EXPERIMENT,
+    games_reconfigurations.EXPERIMENT,
+    games_cost.EXPERIMENT,
+    games_incentives.EXPERIMENT,
+    games_messages.EXPERIMENT,
+    games_beyond.EXPERIMENT,
 )
 
 

@@ -14,11 +14,11 @@ from australis.diagram.python import to_python
 from australis.diagram.text import dump, load
 from australis.live.load import load as load_file
 
+NO_DIAGRAMS = {"cluster", "elasticity", "federation", "peers", "placement"}
 EXAMPLES = sorted(
     path
     for path in (Path(__file__).parents[2] / "examples").rglob("*.yaml")
-    if path.name not in ("cluster.yaml", "federation.yaml", "peers.yaml", "placement.yaml")
-    and path.parent.name != "scenarios"
+    if path.stem not in NO_DIAGRAMS and path.parent.name != "scenarios"
 )
 MANY = settings(
     max_examples=120,

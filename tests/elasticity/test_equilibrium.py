@@ -156,6 +156,7 @@ def test_rounding() -> None:
     assert whole(module, 14.8, Rounding.NEAREST) == 15
     assert whole(module, 3 + 1e-12) == 3, "an error of arithmetic is no core"
     assert whole(module, 0.1) == whole(module, 0.1, Rounding.NEAREST) == 1
+    assert whole(module, 1e-12) == 1, "next to none is one"
     slower = Module("m", WithMinimum(10.0, 2.1), 1.0, 1.0, 40)
     assert whole(slower, 2.1) == 2, "three cores take longer than two"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from australis.elasticity.cost import Module
+from australis.elasticity.estimate import Average
 from australis.elasticity.rounding import whole
 from australis.elasticity.service import fed
 from australis.kernel.machine import (
@@ -16,7 +17,6 @@ from australis.kernel.machine import (
     SetTimer,
     TimerFired,
 )
-from australis.protocols.elasticity.estimate import Average
 from australis.protocols.elasticity.events import (
     ElasticityOptions,
     Measured,

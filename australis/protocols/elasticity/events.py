@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from australis.elasticity.incentives import check_rounds
+from australis.elasticity.inertia import Inertia
 from australis.elasticity.rounding import Rounding
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.errors import UserError
 from australis.kernel.machine import Effect, Event
-from australis.protocols.elasticity.inertia import Inertia
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ElasticityOptions:
     gossip: int = 0
     """What all pay is added up by so many exchanges of push-sum; 0: along a tree, exactly."""
     rounding: Rounding = Rounding.UP
-    newest: float = 0.5
+    newest: float = 0.3
     """How much the newest measurement counts in the average; 1: nothing else does."""
     inertia: Inertia = field(default_factory=Inertia)
     resend_us: int = 500 * MILLISECOND

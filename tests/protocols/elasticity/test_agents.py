@@ -8,7 +8,6 @@ import pytest
 from elasticity.games import games
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocols.elasticity.floor import SLOW, Floor
 
 from australis.elasticity.equilibrium import best_equilibrium, social_optimum
 from australis.elasticity.game import Game
@@ -16,11 +15,13 @@ from australis.elasticity.generate import object_recognition, random_game
 from australis.elasticity.gossip import push_sum
 from australis.elasticity.incentives import cooperate
 from australis.elasticity.rounding import whole_cores
-from australis.kernel.durations import SECOND
+from australis.kernel.durations import MILLISECOND, SECOND
 from australis.protocols.elasticity.events import ElasticityOptions
+from australis.sim.elasticity.floor import Floor
 from australis.sim.network import Link
 
 EXACT = 1e-9
+SLOW = Link(latency_us=200 * MILLISECOND, jitter_us=100 * MILLISECOND)
 
 
 def per_exchange(game: Game) -> int:

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from protocols.elasticity.floor import Floor, effects_of
 
 from australis.elasticity.cost import Module
 from australis.elasticity.equilibrium import best_equilibrium
+from australis.elasticity.estimate import Average
 from australis.elasticity.game import Game
 from australis.elasticity.generate import object_recognition
 from australis.elasticity.graph import FlowGraph
+from australis.elasticity.inertia import Inertia
 from australis.elasticity.rounding import Rounding, whole_cores
 from australis.elasticity.service import Ideal
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import UserError
-from australis.kernel.machine import MessageReceived, Send, SetTimer, TimerFired
+from australis.kernel.machine import Effect, MessageReceived, Send, SetTimer, TimerFired
 from australis.protocols.elasticity.agent import AgentMachine
-from australis.protocols.elasticity.estimate import Average
 from australis.protocols.elasticity.events import (
     ElasticityOptions,
     Measured,
@@ -27,13 +27,18 @@ from australis.protocols.elasticity.events import (
     Started,
     TellSettled,
 )
-from australis.protocols.elasticity.inertia import Inertia
 from australis.protocols.elasticity.messages import Enough, Proposal, Request, Waiting
 from australis.protocols.elasticity.seats import seats
+from australis.sim.elasticity.floor import Floor
 
 STEP = 300 * SECOND
 PAIR = FlowGraph("ab", {("a", "b"): 1.0})
 MODULE = Module("a", Ideal(4.0), 1.0, 0.01, 50)
+
+
+def effects_of(effects: list[Effect], kind: type) -> list[Effect]:
+    """Those of a kind."""
+    return [effect for effect in effects if isinstance(effect, kind)]
 
 
 def agent(options: ElasticityOptions | None = None) -> AgentMachine:

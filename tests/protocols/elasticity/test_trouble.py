@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocols.elasticity.floor import Floor
 
 from australis.elasticity.game import Game
 from australis.elasticity.generate import object_recognition, random_game
@@ -16,6 +15,7 @@ from australis.elasticity.incentives import cooperate
 from australis.elasticity.rounding import whole
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.protocols.elasticity.events import ElasticityOptions
+from australis.sim.elasticity.floor import Floor
 from australis.sim.network import Link
 
 EVERYBODY = ElasticityOptions(rounds=1)

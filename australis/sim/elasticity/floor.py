@@ -6,8 +6,8 @@ from collections import Counter
 from random import Random
 
 from australis.elasticity.game import Game
-from australis.kernel.durations import MILLISECOND, SECOND
-from australis.kernel.machine import Effect, Event, Message
+from australis.kernel.durations import SECOND
+from australis.kernel.machine import Event, Message
 from australis.protocols.elasticity.agent import AgentMachine
 from australis.protocols.elasticity.events import (
     ElasticityOptions,
@@ -88,11 +88,3 @@ class Floor:
     def last(self, what: str) -> set[object]:
         """What all told of the last step; one thing, if they agree."""
         return {getattr(host.settled[-1], what) for host in self.hosts.values()}
-
-
-def effects_of(effects: list[Effect], kind: type) -> list[Effect]:
-    """Those of a kind."""
-    return [effect for effect in effects if isinstance(effect, kind)]
-
-
-SLOW = Link(latency_us=200 * MILLISECOND, jitter_us=100 * MILLISECOND)

@@ -1,0 +1,186 @@
+"""`australis bench elasticity`: how long decisions take, and what they cost beside others.
+
+One control step with 5, 50 and 1,000 modules: decided by one who knows everything, and by agents that
+send each other messages, all of them in one process. Then all repetitions of the paper's table V by the
+model, some of them task by task. Last, the total cost beside each rival and the integer optimum.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from statistics import median
+from typing import Any
+
+from australis.bench.failover import target_lines
+from australis.elasticity.generate import random_game
+from australis.elasticity.incentives import cooperate
+from australis.elasticity.rounding import whole_cores
+from australis.elasticity.workloads import WORKLOADS
+from australis.protocols.elasticity.events import ElasticityOptions
+from australis.sim.elasticity.compare import beside
+from australis.sim.elasticity.floor import Floor
+from australis.sim.elasticity.trial import (
+    BUFFER,
+    cooperative,
+    in_model,
+    load_named,
+    repetition,
+    selfish,
+    with_queues,
+)
+
+SIZES = (5, 50, 1_000)
+ROUNDS = 50
+TRIES = 5
+WITHIN_S = 60.0
+KNOWN = 1.01
+ESTIMATED = 1.05
+
+Say = Callable[[str], None]
+Done = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One control step."""
+
+    modules: int
+    central_ms: float
+    """By one who knows everything, with incentives;"""
+    agents_ms: float
+    """by all agents in one process, with incentives, along a tree,"""
+    messages: int
+    each_ms: float
+    """and what one agent has to do in that."""
+    selfish_ms: float
+    """By all agents, everybody for itself."""
+    selfish_messages: int
+
+
+def measure(
+    repetitions: int, queued: int, compared: int, say: Say = print, done: Done | None = None
+) -> dict[str, Any]:
+    """All three parts."""
+    steps = []
+    for size in SIZES:
+        say(f"a control step of {size} modules")
+        steps.append(_step(size))
+    say(f"{repetitions} repetitions of table V by the model")
+    model_s = _timed(_by_model, repetitions, done)
+    say(f"{queued} repetitions task by task")
+    queue_s = _timed(_by_queues, queued, done)
+    say("rivals")
+    ways = beside(range(compared))
+    cost = {way.name: way.cost for way in ways}
+    targets = [
+        _target(f"{repetitions} repetitions of table V by the model, s", model_s, WITHIN_S),
+        _target(
+            "cost, times the integer optimum, arrivals known",
+            cost["cooperative, arrivals known"],
+            KNOWN,
+        ),
+        _target(
+            "cost, times the integer optimum, arrivals estimated",
+            cost["cooperative, estimated"],
+            ESTIMATED,
+        ),
+    ]
+    return {
+        "bench": "elasticity",
+        "steps": [vars(step) for step in steps],
+        "repetitions": repetitions,
+        "model_s": model_s,
+        "queued": queued,
+        "queue_s": queue_s,
+        "compared": compared,
+        "ways": [vars(way) for way in ways],
+        "targets": targets,
+    }
+
+
+def _target(name: str, value: float, most: float) -> dict[str, Any]:
+    return {"name": name, "value": value, "max": most, "ok": value <= most}
+
+
+def _step(size: int) -> Step:
+    game = random_game(size, Random(size)).arriving(0.5)
+    began = time.perf_counter()
+    for _ in range(TRIES):
+        whole_cores(game, cooperate(game, rounds=ROUNDS).profile.degrees)
+    central_ms = (time.perf_counter() - began) * 1e3 / TRIES
+    agents_ms, messages = _agents(size, ElasticityOptions(newest=1.0, rounds=ROUNDS))
+    selfish_ms, few = _agents(size, ElasticityOptions(newest=1.0))
+    return Step(size, central_ms, agents_ms, messages, agents_ms / size, selfish_ms, few)
+
+
+def _agents(size: int, options: ElasticityOptions) -> tuple[float, int]:
+    """How long one control step takes all agents, and their messages."""
+    game = random_game(size, Random(size)).arriving(0.5)
+    took = []
+    floor = Floor(game, options)
+    for _ in range(1 if size > 100 else TRIES):
+        floor.messages.clear()
+        began = time.perf_counter()
+        floor.run()
+        took.append((time.perf_counter() - began) * 1e3)
+    return median(took), sum(floor.messages.values())
+
+
+def _timed(what: Callable[[str, int], float], repetitions: int, done: Done | None) -> float:
+    """How long some repetitions of all loads take, on all cores."""
+    began = time.perf_counter()
+    with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
+        todo = [
+            pool.submit(partial(what, workload.name, seed))
+            for seed in range(repetitions)
+            for workload in WORKLOADS
+        ]
+        for n, one in enumerate(todo, 1):
+            one.result()
+            if done is not None:
+                done(n, len(todo))
+    return time.perf_counter() - began
+
+
+def _by_model(name: str, seed: int) -> float:
+    load = repetition(load_named(name), seed)
+    return in_model(selfish, load, seed).cost - in_model(cooperative, load, seed).cost
+
+
+def _by_queues(name: str, seed: int) -> float:
+    load = repetition(load_named(name), seed)
+    return with_queues(selfish, load, seed).cost - with_queues(cooperative, load, seed).cost
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for people."""
+    lines = [
+        f"one control step, {ROUNDS} rounds at most; agents all in one process:",
+        f"  {'modules':>7}{'central':>12}{'agents':>12}{'messages':>12}{'an agent':>12}"
+        f"{'selfish':>12}{'messages':>12}",
+    ]
+    for step in result["steps"]:
+        lines.append(
+            f"  {step['modules']:>7,}{step['central_ms']:>9.2f} ms{step['agents_ms']:>9.1f} ms"
+            f"{step['messages']:>12,}{step['each_ms']:>9.2f} ms{step['selfish_ms']:>9.1f} ms"
+            f"{step['selfish_messages']:>12,}"
+        )
+    lines += [
+        f"table V, both strategies, three loads of 600 steps: {result['repetitions']} repetitions by"
+        f" the model in {result['model_s']:.1f} s; {result['queued']} task by task, queues of {BUFFER},"
+        f" in {result['queue_s']:.1f} s",
+        f"cost of {result['compared']} repetitions of all loads, by the model:",
+        f"  {'':<30}{'times the optimum':>18}{'tasks lost':>12}{'cores':>8}{'changes':>9}",
+    ]
+    for way in result["ways"]:
+        lines.append(
+            f"  {way['name']:<30}{way['cost']:>18.4f}{way['lost']:>12.1%}{way['cores']:>8.1f}"
+            f"{way['changes']:>9.0f}"
+        )
+    return "\n".join([*lines, *target_lines(result["targets"])])

@@ -1,0 +1,145 @@
+"""Other ways to decide how many cores modules have; none of them knows what anything costs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from statistics import fmean
+
+from australis.elasticity.control import Seen
+from australis.elasticity.estimate import Average
+from australis.elasticity.game import Game
+from australis.elasticity.rounding import EXACT
+
+
+def enough(game: Game, every_s: float, part: float = 1.0) -> dict[str, int]:
+    """Whole cores with which every module keeps up with tasks that come so often, and is busy for such
+    a part of its time; as many as it may have if that is fewer."""
+    ratios = game.graph.ratios
+    return {
+        name: _within(m.service.degree(part * every_s / ratios[name]), m.most)
+        for name, m in game.modules.items()
+    }
+
+
+def _within(degree: float, most: int) -> int:
+    return max(1, min(ceil(degree - EXACT * max(1.0, degree)), most))
+
+
+@dataclass
+class Static:
+    """The same cores all the time."""
+
+    cores: dict[str, int]
+
+    @classmethod
+    def peak(cls, game: Game, load: Sequence[float]) -> Static:
+        """Enough for the step in which most tasks come."""
+        return cls(enough(game, min(load)))
+
+    @classmethod
+    def mean(cls, game: Game, load: Sequence[float]) -> Static:
+        """Enough for as many tasks as come on average."""
+        return cls(enough(game, 1 / fmean(1 / every_s for every_s in load)))
+
+    def decide(self, seen: Seen) -> dict[str, int]:
+        """What it always is."""
+        return dict(self.cores)
+
+
+@dataclass
+class Threshold:
+    """A module that is busier than one bound gets more cores, one that is less busy than another gives
+    some back: as cloud providers scale groups of machines."""
+
+    game: Game
+    high: float = 0.8
+    low: float = 0.5
+    by: float = 0.1
+    """So large a part of its cores at once, and at least one."""
+
+    def decide(self, seen: Seen) -> dict[str, int]:
+        """Up, down, or as it was."""
+        if not seen.cores:
+            return enough(self.game, seen.every_s)
+        return {name: self._next(name, cores, seen) for name, cores in seen.cores.items()}
+
+    def _next(self, name: str, cores: int, seen: Seen) -> int:
+        step = max(1, round(self.by * cores))
+        if seen.busy[name] > self.high:
+            return min(cores + step, self.game.modules[name].most)
+        return max(cores - step, 1) if seen.busy[name] < self.low else cores
+
+
+@dataclass
+class TrueRates:
+    """As DS2 (OSDI 2018): what a core of a module does while it works, and what comes from outside, say
+    how many cores are needed, for all modules at once."""
+
+    game: Game
+    newest: float = 0.3
+    """How much the newest measurement counts, as for modules that play the game."""
+    _averages: dict[str, Average] = field(default_factory=dict)
+
+    def decide(self, seen: Seen) -> dict[str, int]:
+        """Enough cores for what comes."""
+        values = {**seen.running_s, "": seen.every_s}
+        means = {
+            name: self._averages.setdefault(name, Average(self.newest)).add(value)
+            for name, value in values.items()
+        }
+        every_s = means.pop("")
+        return enough(self.game.running(means), every_s)
+
+
+@dataclass
+class Target:
+    """As Flink's autoscaler with what it is set to by default: modules shall be busy for 0.7 of their
+    time by the mean rates of a quarter of an hour, are left alone between 0.4 and 1.0, and for some time
+    after a change; not more than 0.6 of all cores are given back at once."""
+
+    game: Game
+    target: float = 0.7
+    boundary: float = 0.3
+    window: int = 3
+    """Control steps that are averaged."""
+    rest: int = 1
+    """Control steps after a change in which nothing is measured or changed."""
+    give_back: float = 0.6
+    _past: deque[Seen] = field(default_factory=deque)
+    _resting: int = 0
+
+    def decide(self, seen: Seen) -> dict[str, int]:
+        """Other cores if any module is too busy, or not busy enough."""
+        if not seen.cores:
+            return enough(self.game, seen.every_s, self.target)
+        if self._resting:
+            self._resting -= 1
+            return dict(seen.cores)
+        self._past.append(seen)
+        if len(self._past) > self.window:
+            self._past.popleft()
+        wanted = self._wanted(seen)
+        if wanted != seen.cores:
+            self._past.clear()
+            self._resting = self.rest
+        return wanted
+
+    def _wanted(self, seen: Seen) -> dict[str, int]:
+        every_s = 1 / fmean(1 / one.every_s for one in self._past)
+        running_s = {
+            name: fmean(one.running_s[name] for one in self._past) for name in seen.running_s
+        }
+        game = self.game.running(running_s)
+        needed = enough(game, every_s, self.target)
+        found = {}
+        for name, cores in seen.cores.items():
+            module = game.modules[name]
+            used = module.service.time_s(cores) * game.graph.ratios[name] / every_s
+            if abs(used - self.target) <= self.boundary:
+                found[name] = cores
+            else:
+                found[name] = max(needed[name], ceil(cores * (1 - self.give_back)))
+        return found

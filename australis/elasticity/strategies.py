@@ -1,0 +1,61 @@
+"""Modules that play the game, as one decides for them who knows everything they know together.
+
+Agents (`protocols.elasticity`) decide the same with messages; this is for many repetitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from australis.elasticity.control import Seen
+from australis.elasticity.estimate import Average
+from australis.elasticity.game import Game
+from australis.elasticity.incentives import Outcome, cooperate
+from australis.elasticity.inertia import Inertia
+from australis.elasticity.rounding import Rounding, whole_cores
+
+
+@dataclass
+class Playing:
+    """The paper's two strategies: with one round everybody looks after itself (algorithm 1), with more
+    there are incentives (algorithm 2)."""
+
+    game: Game
+    rounds: int = 1
+    increment: float = 0.1
+    newest: float = 0.3
+    """How much the newest measurement counts; 1: nothing else does."""
+    rounding: Rounding = Rounding.UP
+    inertia: Inertia = field(default_factory=Inertia)
+    outcomes: list[Outcome] = field(default_factory=list)
+    """What was agreed on, step by step."""
+    _averages: dict[str, Average] = field(default_factory=dict)
+
+    def decide(self, seen: Seen) -> dict[str, int]:
+        """The cores of each module in the step that begins."""
+        source = self.game.graph.source
+        running_s = {
+            name: self._average(name, running_s) for name, running_s in seen.running_s.items()
+        }
+        every_s = self._average(f"{source} every", seen.every_s)
+        game = self.game.running(running_s).arriving(every_s)
+        outcome = cooperate(game, self.increment, self.rounds)
+        self.outcomes.append(outcome)
+        wanted = whole_cores(game, outcome.profile.degrees, self.rounding)
+        return self._kept(game, wanted, outcome.profile.pace_s, seen)
+
+    def _average(self, name: str, value: float) -> float:
+        if name not in self._averages:
+            self._averages[name] = Average(self.newest)
+        return self._averages[name].add(value)
+
+    def _kept(
+        self, game: Game, wanted: dict[str, int], pace_s: float, seen: Seen
+    ) -> dict[str, int]:
+        """What is wanted, but for modules that rather stay as they are."""
+        for name, module in game.modules.items():
+            cores = seen.cores.get(name, wanted[name])
+            due_s = pace_s / game.graph.ratios[name]
+            if cores != wanted[name] and self.inertia.keeps(module, cores, wanted[name], due_s):
+                wanted[name] = cores
+        return wanted

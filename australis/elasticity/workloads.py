@@ -1,0 +1,83 @@
+"""How often tasks come to the paper's application, control step by control step (games figure 12).
+
+The plots are not in the stored text. What is known of them: 600 control steps; in which of them both
+strategies decide the same, since a module that looks after itself only keeps up there; how many tasks
+are completed, at which cost (table V), and how often cores change (table IV). So each load is a curve
+that crosses the pace of the best equilibrium (0.715 s) where the prose says so. Two numbers say how far
+it goes above and below: those with which, without noise and with parts of cores, as many tasks are
+completed with both strategies as in table V. A third number, how noisy a load is, and the weight of new
+measurements in averages (0.3), are those with which the Recognizer changes its cores about as often as
+in table IV. Costs then come out otherwise than in table V, and efficiencies otherwise than in table IV:
+neither fits table III and the completed tasks (`games-cost` and `games-reconfigurations` say why).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import cos, pi, sin, sqrt
+from random import Random
+
+STEPS = 600
+LEVEL_S = 0.7145
+"""Where the best equilibrium of the paper's application stops to keep up."""
+LEAST_S = 0.2
+"""Tasks come no more often than this, whatever the noise."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The mean time between two tasks in each control step."""
+
+    name: str
+    shape: Callable[[float], float]
+    """Between -1 and 1, by the part of time that has passed; above 0 both strategies decide the same."""
+    above_s: float
+    below_s: float
+    """How far it goes from the level at most."""
+    noise: float
+    """The standard deviation of what is added by chance in each step, as a part."""
+    same: tuple[tuple[int, int], ...] = ()
+    """Control steps in which both strategies decide the same, as the paper has it."""
+
+    def curve(self, steps: int = STEPS) -> list[float]:
+        """Without noise."""
+        return [self.at(step / steps) for step in range(steps)]
+
+    def at(self, part: float) -> float:
+        """Without noise, when such a part of the time has passed."""
+        high = self.shape(part)
+        return LEVEL_S + high * (self.above_s if high > 0 else self.below_s)
+
+    def times_s(self, rng: Random, steps: int = STEPS) -> list[float]:
+        """A repetition."""
+        return [
+            max(LEAST_S, mean_s * (1 + rng.gauss(0, self.noise))) for mean_s in self.curve(steps)
+        ]
+
+
+def _cycle(part: float) -> float:
+    """High in the middle third, low before and after."""
+    wave = -cos(2 * pi * part) - 0.5
+    return 2 * wave if wave > 0 else wave / 1.5
+
+
+def _trend(part: float) -> float:
+    """Down all the time, and steeply in the middle: else so many tasks could not be completed."""
+    return 1 - 2 * part if part < 0.5 else -sqrt(2 * part - 1)
+
+
+def _walk(part: float) -> float:
+    """High up to step 100 and from 400 to 550, low elsewhere."""
+    bounds = (-100, 100, 400, 550, 700)
+    step = part * STEPS
+    at = bisect_right(bounds, step) - 1
+    arch = sin(pi * (step - bounds[at]) / (bounds[at + 1] - bounds[at]))
+    return arch if at % 2 == 0 else -arch
+
+
+CYCLIC = Workload("cyclic", _cycle, 0.1551, 0.2447, 0.02, ((200, 400),))
+TREND = Workload("trend", _trend, 0.0417, 0.4431, 0.08, ((0, 300),))
+RANDOM_WALK = Workload("rwalk", _walk, 0.1354, 0.3617, 0.16, ((0, 100), (400, 550)))
+WORKLOADS = (CYCLIC, TREND, RANDOM_WALK)

@@ -1,0 +1,150 @@
+"""Repetitions that the experiments on elasticity share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from australis.elasticity.control import Played
+from australis.elasticity.equilibrium import social_optimum
+from australis.elasticity.generate import object_recognition
+from australis.elasticity.strategies import Playing
+from australis.elasticity.workloads import WORKLOADS, Workload
+from australis.experiments.claims import Progress
+from australis.sim.elasticity.trial import ROUNDS, in_model, load_named, repetition
+
+REPETITIONS = 100
+QUICK = 4
+SHOWN = ("denoiser-1", "denoiser-2", "edge-detector", "recognizer")
+"""The modules of table IV."""
+STRATEGIES = ("selfish", "cooperative")
+DEVIATIONS = (
+    "The loads of figure 12 are not in the stored text. They are curves that cross the pace of the best"
+    " equilibrium where the prose says, fitted to tables IV and V (`elasticity.workloads` says how).",
+    "What agents measure has the error of a mean of as many normally distributed times as there are"
+    " tasks in a step, with a standard deviation of 30 %; estimates are EWMA with a weight of 0.3, which"
+    " the paper does not give.",
+    "Numbers of cores are rounded up.",
+)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What is left of a repetition."""
+
+    cost: float
+    completed: float
+    changes: Mapping[str, int]
+    efficiencies: Mapping[str, float]
+    rounds: float
+    """Mean rounds in a step,"""
+    stability: float
+    """mean price of stability, as it is defined (at least 1),"""
+    reported: float
+    """and upside down, as the paper reports it."""
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Both strategies on one load."""
+
+    selfish: Totals
+    cooperative: Totals
+    same: float
+    """The part of the steps in which both should decide the same and do."""
+    elsewhere: float
+    """The part of the other steps in which they do."""
+
+    def __getitem__(self, strategy: str) -> Totals:
+        return {"selfish": self.selfish, "cooperative": self.cooperative}[strategy]
+
+
+def totals(played: Played, strategy: Playing, load: Sequence[float]) -> Totals:
+    """Sums and means over all steps."""
+    game = object_recognition()
+    best = [social_optimum(game.arriving(every_s)).cost for every_s in load]
+    paid = [sum(one.values()) for one in played.costs]
+    return Totals(
+        played.cost,
+        played.completed(),
+        played.changes(),
+        {name: played.efficiency(name) for name in game.modules},
+        fmean(outcome.rounds for outcome in strategy.outcomes),
+        fmean(cost / least for cost, least in zip(paid, best, strict=True)),
+        fmean(least / cost for cost, least in zip(paid, best, strict=True)),
+    )
+
+
+def both(workload: Workload, seed: int) -> tuple[Played, Played, list[Playing], list[float]]:
+    """The two strategies on the load of one repetition."""
+    load = repetition(workload, seed)
+    made: list[Playing] = []
+
+    def make(rounds: int) -> Played:
+        strategy = Playing(object_recognition(), rounds=rounds)
+        made.append(strategy)
+        return in_model(lambda game, _: strategy, load, seed)
+
+    return make(1), make(ROUNDS), made, load
+
+
+def one(name: str, seed: int) -> Repetition:
+    """A repetition of a load."""
+    workload = load_named(name)
+    selfish, cooperative, (first, second), load = both(workload, seed)
+    inside: list[bool] = []
+    outside: list[bool] = []
+    for step, (a, b) in enumerate(zip(selfish.cores, cooperative.cores, strict=True)):
+        here = any(begin <= step < end for begin, end in workload.same)
+        (inside if here else outside).append(a == b)
+    return Repetition(
+        totals(selfish, first, load),
+        totals(cooperative, second, load),
+        fmean(inside),
+        fmean(outside),
+    )
+
+
+def repeated(quick: bool, progress: Progress) -> dict[str, list[Repetition]]:
+    """All repetitions of all loads."""
+    seeds = range(QUICK if quick else REPETITIONS)
+    return {
+        workload.name: many(partial(one, workload.name), seeds, progress, workload.name)
+        for workload in WORKLOADS
+    }
+
+
+def many(
+    what: Callable[[Any], Any], items: Iterable[Any], progress: Progress, name: str
+) -> list[Any]:
+    """Do the same with many things, on all cores."""
+    todo = list(items)
+    found: list[Any] = []
+    with ProcessPoolExecutor(max_workers=min(os.cpu_count() or 1, len(todo))) as pool:
+        for result in pool.map(what, todo):
+            found.append(result)
+            progress(f"{name}: {len(found)} of {len(todo)}")
+    return found
+
+
+def mean_of(values: Iterable[float]) -> tuple[float, float]:
+    """The mean, and by how much it may be wrong (95 %).
+
+    >>> mean_of([2.0, 2.0, 2.0])
+    (2.0, 0.0)
+    """
+    found = list(values)
+    spread = stdev(found) if len(found) > 1 else 0.0
+    return fmean(found), 1.96 * spread / sqrt(len(found))
+
+
+def shown(values: Iterable[float], digits: int = 1) -> str:
+    """The mean with its confidence interval, as people read it."""
+    mean, error = mean_of(values)
+    return f"{mean:,.{digits}f} ± {error:,.{digits}f}"

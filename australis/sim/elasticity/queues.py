@@ -1,0 +1,212 @@
+"""Modules with finite buffers, task by task: who has no room holds up who would send (games 6).
+
+A module has a queue and some cores; each core works on one task at a time. A task that is done goes to
+one of the next modules by chance. If the queue there is full it stays on its core, which does nothing
+meanwhile; so does the source, which takes no task from outside while its queue is full. Nothing is
+assumed of the pace of all together: it comes out.
+
+Tasks of a module are alike, so only their numbers are kept, and the times at which cores are done.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
+
+from australis.elasticity.control import SPREAD
+from australis.elasticity.game import Game
+
+SHORTEST = 0.01
+"""No time is drawn below this part of the mean."""
+OUTSIDE = -1
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured from one moment to another."""
+
+    seconds: float
+    every_s: float
+    """The mean time after which the next task would have come from outside,"""
+    completed: Mapping[str, int]
+    """tasks that left each module,"""
+    running_s: Mapping[str, float]
+    """how long a task took on its core, on average; the mean that was given where there was none,"""
+    busy: Mapping[str, float]
+    """and how much of the time cores worked on tasks."""
+
+    def pace_s(self, source: str) -> float:
+        """Seconds between two tasks that left the source."""
+        return self.seconds / max(1, self.completed[source])
+
+
+class Queues:
+    """The modules of a game while tasks go through them."""
+
+    def __init__(self, game: Game, cores: Mapping[str, int], buffer: int, rng: Random) -> None:
+        self.now = 0.0
+        self._game = game
+        self._rng = rng
+        self._names = game.graph.modules
+        at = {name: n for n, name in enumerate(self._names)}
+        graph = game.graph
+        self._source = at[graph.source]
+        self._onward = [[at[other] for other in graph.onward[name]] for name in self._names]
+        self._parts = [
+            list(accumulate(graph.arcs[name, other] for other in graph.onward[name]))
+            for name in self._names
+        ]
+        size = len(self._names)
+        self._room = [buffer] * size
+        self._waiting = [0] * size
+        self._held: list[deque[int]] = [deque() for _ in range(size)]
+        """Who waits for room at a module: others, a core of each, or the world outside."""
+        self._busy = [0] * size
+        """Cores that work, or whose task has nowhere to go."""
+        self._cores = [0] * size
+        self._means_s = [0.0] * size
+        self._due: list[tuple[float, int]] = []
+        """When cores are done, and of which module; and when the next task comes from outside."""
+        self._every_s = 0.0
+        self._clear()
+        self.give(cores)
+
+    # --- what is where ------------------------------------------------------------------------------
+
+    def waiting(self, name: str) -> int:
+        """Tasks in the queue of a module."""
+        return self._waiting[self._names.index(name)]
+
+    def working(self, name: str) -> int:
+        """Its cores that work, or whose task has nowhere to go."""
+        return self._busy[self._names.index(name)]
+
+    def inside(self, name: str) -> int:
+        """Tasks that came to a module and are not done: waiting, or on a core."""
+        n = self._names.index(name)
+        stuck = sum(held.count(n) for held in self._held)
+        return self._waiting[n] + self._busy[n] - stuck
+
+    @property
+    def held(self) -> int:
+        """Tasks that are done where they are and have nowhere to go."""
+        return sum(sender != OUTSIDE for held in self._held for sender in held)
+
+    # --- what changes from outside ------------------------------------------------------------------
+
+    def give(self, cores: Mapping[str, int]) -> None:
+        """Let modules have so many cores from now on; those too many finish what they do."""
+        for n, name in enumerate(self._names):
+            self._cores[n] = cores[name]
+            self._means_s[n] = self._game.modules[name].service.time_s(cores[name]) * cores[name]
+            while self._waiting[n] and self._busy[n] < self._cores[n]:
+                self._begin(n)
+
+    def arrive(self, every_s: float) -> None:
+        """Let tasks come so often from now on."""
+        first = self._every_s == 0.0
+        self._every_s = every_s
+        if first:
+            self._next_arrival()
+
+    # --- what happens -----------------------------------------------------------------------------------
+
+    def run(self, seconds: float) -> Measurement:
+        """Let some time pass."""
+        until, due = self.now + seconds, self._due
+        while due and due[0][0] <= until:
+            self.now, module = heapq.heappop(due)
+            if module == OUTSIDE:
+                self._arrived(OUTSIDE, self._source)
+            else:
+                self._done(module)
+        self.now = until
+        found = self._measured(seconds)
+        self._clear()
+        return found
+
+    def _draw(self, mean_s: float) -> float:
+        return mean_s * max(SHORTEST, self._rng.gauss(1.0, SPREAD))
+
+    def _next_arrival(self) -> None:
+        wait_s = self._draw(self._every_s)
+        self._arrivals += 1
+        self._awaited_s += wait_s
+        heapq.heappush(self._due, (self.now + wait_s, OUTSIDE))
+
+    def _done(self, module: int) -> None:
+        """A core of a module has finished a task."""
+        self._completed[module] += 1
+        onward = self._onward[module]
+        if not onward:
+            self._free(module)
+            return
+        at = 0
+        if len(onward) > 1:
+            at = bisect_right(self._parts[module], self._rng.random(), hi=len(onward) - 1)
+        self._arrived(module, onward[at])
+
+    def _arrived(self, sender: int, module: int) -> None:
+        """A task wants to get to a module."""
+        if self._busy[module] < self._cores[module]:
+            self._waiting[module] += 1
+            self._begin(module)
+        elif self._waiting[module] < self._room[module]:
+            self._waiting[module] += 1
+        else:
+            self._held[module].append(sender)
+            return
+        self._let_go(sender)
+
+    def _let_go(self, sender: int) -> None:
+        if sender == OUTSIDE:
+            self._next_arrival()
+        else:
+            self._free(sender)
+
+    def _free(self, module: int) -> None:
+        """A core has nothing to do any more."""
+        self._busy[module] -= 1
+        if self._waiting[module] and self._busy[module] < self._cores[module]:
+            self._begin(module)
+
+    def _begin(self, module: int) -> None:
+        """A core takes the next task of its queue, which makes room for another."""
+        running_s = self._draw(self._means_s[module])
+        self._busy[module] += 1
+        self._waiting[module] -= 1
+        self._worked_s[module] += running_s
+        self._begun[module] += 1
+        heapq.heappush(self._due, (self.now + running_s, module))
+        if self._held[module]:
+            self._waiting[module] += 1
+            self._let_go(self._held[module].popleft())
+
+    # --- measurements -------------------------------------------------------------------------------------
+
+    def _clear(self) -> None:
+        size = len(self._names)
+        self._completed, self._begun = [0] * size, [0] * size
+        self._worked_s = [0.0] * size
+        self._arrivals, self._awaited_s = 0, 0.0
+
+    def _measured(self, seconds: float) -> Measurement:
+        names = self._names
+        return Measurement(
+            seconds,
+            self._awaited_s / self._arrivals if self._arrivals else self._every_s,
+            {name: self._completed[n] for n, name in enumerate(names)},
+            {
+                name: self._worked_s[n] / self._begun[n] if self._begun[n] else self._means_s[n]
+                for n, name in enumerate(names)
+            },
+            {
+                name: min(1.0, self._worked_s[n] / (seconds * self._cores[n]))
+                for n, name in enumerate(names)
+            },
+        )

@@ -1,0 +1,122 @@
+"""Strategies on the paper's loads: by the model, and task by task with finite buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from australis.elasticity.control import STEP_S, Played, Seen, Strategy, play
+from australis.elasticity.equilibrium import integer_optimum
+from australis.elasticity.game import Game
+from australis.elasticity.generate import object_recognition
+from australis.elasticity.strategies import Playing
+from australis.elasticity.workloads import STEPS, WORKLOADS, Workload
+from australis.sim.elasticity.queues import Measurement, Queues
+
+ROUNDS = 50
+"""More than incentives ever take here."""
+BUFFER = 20
+"""Tasks that wait before a module at most."""
+
+
+def load_named(name: str) -> Workload:
+    """One of the paper's loads."""
+    return next(workload for workload in WORKLOADS if workload.name == name)
+
+
+def repetition(workload: Workload, seed: int, steps: int = STEPS) -> list[float]:
+    """The load of one repetition."""
+    return workload.times_s(Random(f"{workload.name} {seed}"), steps)
+
+
+def in_model(
+    make: Callable[[Game, Sequence[float]], Strategy],
+    load: Sequence[float],
+    seed: int,
+    known: bool = False,
+    game: Game | None = None,
+) -> Played:
+    """One repetition by the model."""
+    game = game or object_recognition()
+    return play(game, load, make(game, load), Random(f"measured {seed}"), known)
+
+
+def optimum(load: Sequence[float], game: Game | None = None) -> Played:
+    """What somebody does who knows what comes, and tries everything."""
+    game = game or object_recognition()
+    played = Played()
+    for every_s in load:
+        truth = game.arriving(every_s)
+        played.add(truth, {name: int(n) for name, n in integer_optimum(truth).degrees.items()})
+    return played
+
+
+def selfish(game: Game, load: Sequence[float]) -> Strategy:
+    """Everybody looks after itself."""
+    return Playing(game)
+
+
+def cooperative(game: Game, load: Sequence[float]) -> Strategy:
+    """With incentives."""
+    return Playing(game, rounds=ROUNDS)
+
+
+# --- task by task -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Worked:
+    """What came of a load task by task, beside the model's word for the same cores."""
+
+    completed: int = 0
+    model_completed: float = 0.0
+    cost: float = 0.0
+    """By the measured times between results,"""
+    model_cost: float = 0.0
+    paces: list[tuple[float, float]] = field(default_factory=list)
+    """Measured and by the model, step by step."""
+
+    @property
+    def agreement(self) -> float:
+        """Completed tasks, times what the model says."""
+        return self.completed / self.model_completed
+
+
+def with_queues(
+    make: Callable[[Game, Sequence[float]], Strategy],
+    load: Sequence[float],
+    seed: int,
+    buffer: int = BUFFER,
+) -> Worked:
+    """One repetition task by task; strategies see what was measured."""
+    game = object_recognition()
+    strategy = make(game, load)
+    running_s = {name: module.service.running_s for name, module in game.modules.items()}
+    seen = Seen(load[0], running_s, dict.fromkeys(game.modules, 1.0), {})
+    cores = strategy.decide(seen)
+    queues = Queues(game, cores, buffer, Random(f"queues {seed}"))
+    worked = Worked()
+    for step, every_s in enumerate(load):
+        if step:
+            cores = strategy.decide(seen)
+            queues.give(cores)
+        queues.arrive(every_s)
+        found = queues.run(STEP_S)
+        _note(worked, game.arriving(every_s), cores, found)
+        seen = Seen(found.every_s, found.running_s, found.busy, cores)
+    return worked
+
+
+def _note(worked: Worked, truth: Game, cores: Mapping[str, int], found: Measurement) -> None:
+    performance = truth.performance(cores)
+    left = [name for name in truth.modules if not truth.graph.onward[name]]
+    done = sum(found.completed[name] for name in left)
+    worked.completed += done
+    worked.model_completed += found.seconds / performance.pace_s
+    worked.paces.append((found.seconds / max(1, done), performance.pace_s))
+    worked.model_cost += truth.total(cores)
+    worked.cost += sum(
+        module.cost(cores[name], found.seconds / max(1, found.completed[name]))
+        for name, module in truth.modules.items()
+    )

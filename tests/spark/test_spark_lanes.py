@@ -152,6 +152,21 @@ def test_stable_tentative_and_stable_again(make: Callable[..., Lanes]) -> None:
     assert one.logged(BASE, BASE + 24) == one.wanted(BASE, BASE + 24)
 
 
+def test_a_fresh_warm_query_has_its_first_batch_behind_it(make: Callable[..., Lanes]) -> None:
+    """The first takes longer than others, and a fork may be needed at any moment."""
+    one = make("a")
+    one.open()
+    one.run(BASE, BASE + 4)
+    output = one.lanes._outputs["counts"]
+    one.until(lambda: output.warm is not None)
+    assert output.warm is not None
+    assert output.warm.at == BASE + 4
+    one.run(BASE + 4, BASE + 5)
+    one.until(lambda: output.warm is not None and output.warm.at == BASE + 5)
+    one.run(BASE + 5, BASE + 6)
+    assert output.warm.at == BASE + 5, "after that it is let go on now and then only"
+
+
 def test_a_lane_that_never_rests_is_checkpointed_and_copied(
     make: Callable[..., Lanes], tmp_path: Path
 ) -> None:

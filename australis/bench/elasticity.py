@@ -27,6 +27,7 @@ from australis.sim.elasticity.compare import beside
 from australis.sim.elasticity.floor import Floor
 from australis.sim.elasticity.trial import (
     BUFFER,
+    ROUNDS,
     cooperative,
     in_model,
     load_named,
@@ -36,8 +37,12 @@ from australis.sim.elasticity.trial import (
 )
 
 SIZES = (5, 50, 1_000)
-ROUNDS = 50
+AGENTS_ROUNDS = 5
+"""Agents play no more: with a thousand of them a round is 600,000 messages."""
 TRIES = 5
+PRICES = (1.0, 10.0)
+"""How many times table III cores cost."""
+OURS = "cooperative, estimated"
 WITHIN_S = 60.0
 KNOWN = 1.01
 ESTIMATED = 1.05
@@ -76,8 +81,8 @@ def measure(
     say(f"{queued} repetitions task by task")
     queue_s = _timed(_by_queues, queued, done)
     say("rivals")
-    ways = beside(range(compared))
-    cost = {way.name: way.cost for way in ways}
+    ways = {factor: beside(range(compared), factor) for factor in PRICES}
+    cost = {way.name: way.cost for way in ways[1.0]}
     targets = [
         _target(f"{repetitions} repetitions of table V by the model, s", model_s, WITHIN_S),
         _target(
@@ -99,7 +104,7 @@ def measure(
         "queued": queued,
         "queue_s": queue_s,
         "compared": compared,
-        "ways": [vars(way) for way in ways],
+        "ways": {f"{factor:g}": [vars(way) for way in found] for factor, found in ways.items()},
         "targets": targets,
     }
 
@@ -114,7 +119,7 @@ def _step(size: int) -> Step:
     for _ in range(TRIES):
         whole_cores(game, cooperate(game, rounds=ROUNDS).profile.degrees)
     central_ms = (time.perf_counter() - began) * 1e3 / TRIES
-    agents_ms, messages = _agents(size, ElasticityOptions(newest=1.0, rounds=ROUNDS))
+    agents_ms, messages = _agents(size, ElasticityOptions(newest=1.0, rounds=AGENTS_ROUNDS))
     selfish_ms, few = _agents(size, ElasticityOptions(newest=1.0))
     return Step(size, central_ms, agents_ms, messages, agents_ms / size, selfish_ms, few)
 
@@ -161,7 +166,8 @@ def _by_queues(name: str, seed: int) -> float:
 def table(result: dict[str, Any]) -> str:
     """The result for people."""
     lines = [
-        f"one control step, {ROUNDS} rounds at most; agents all in one process:",
+        f"one control step with incentives, central {ROUNDS} rounds at most, agents {AGENTS_ROUNDS};"
+        " agents all in one process:",
         f"  {'modules':>7}{'central':>12}{'agents':>12}{'messages':>12}{'an agent':>12}"
         f"{'selfish':>12}{'messages':>12}",
     ]
@@ -175,12 +181,22 @@ def table(result: dict[str, Any]) -> str:
         f"table V, both strategies, three loads of 600 steps: {result['repetitions']} repetitions by"
         f" the model in {result['model_s']:.1f} s; {result['queued']} task by task, queues of {BUFFER},"
         f" in {result['queue_s']:.1f} s",
-        f"cost of {result['compared']} repetitions of all loads, by the model:",
-        f"  {'':<30}{'times the optimum':>18}{'tasks lost':>12}{'cores':>8}{'changes':>9}",
     ]
-    for way in result["ways"]:
-        lines.append(
-            f"  {way['name']:<30}{way['cost']:>18.4f}{way['lost']:>12.1%}{way['cores']:>8.1f}"
-            f"{way['changes']:>9.0f}"
-        )
+    for factor, ways in result["ways"].items():
+        lines += _beside(factor, ways, result["compared"])
     return "\n".join([*lines, *target_lines(result["targets"])])
+
+
+def _beside(factor: str, ways: list[dict[str, Any]], compared: int) -> list[str]:
+    ours = next(way["cost"] for way in ways if way["name"] == OURS)
+    lines = [
+        f"{compared} repetitions of all loads by the model, cores at {factor} times the price of table"
+        " III:",
+        f"  {'':<31}{'cost, times':>12}{'ours, part':>12}{'tasks':>8}",
+        f"  {'':<31}{'the optimum':>12}{'of that':>12}{'lost':>8}{'cores':>8}{'changes':>9}",
+    ]
+    return lines + [
+        f"  {way['name']:<31}{way['cost']:>12.4f}{ours / way['cost']:>12.4f}{way['lost']:>8.1%}"
+        f"{way['cores']:>8.1f}{way['changes']:>9.0f}"
+        for way in ways
+    ]

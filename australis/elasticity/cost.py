@@ -61,10 +61,6 @@ class Module:
         """What it pays with so many cores and so long between two results (expression 5)."""
         return self.delay_price * departure_s + self.resource_cost(degree)
 
-    def cost_alone(self, degree: float) -> float:
-        """What it would pay if nobody held it up (expression 9)."""
-        return self.cost(degree, self.service.time_s(degree))
-
     def reward(self, degree: float, incentive: float) -> float:
         """What cores bring in with an incentive gamma (expression 18)."""
         return incentive * self.period * degree

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from australis.elasticity.cost import Module
 from australis.elasticity.equilibrium import settled
 from australis.elasticity.game import Game, Profile
+from australis.elasticity.performance import TIED
 from australis.kernel.errors import UserError
 
 
@@ -40,6 +41,12 @@ def check_rounds(increment: float, rounds: int) -> None:
         raise UserError(f"should be at least one, not {rounds}", name="rounds")
 
 
+def holds_up(own_s: float, pace_s: float) -> bool:
+    """Whether a module whose own pace is this one is a reason why all together have that one; several
+    may be, equally slow."""
+    return own_s >= pace_s * (1 - TIED)
+
+
 def raised(module: Module, incentive: float, increment: float) -> float:
     """A higher incentive: by a part of the price of a core, and never above it, since with the whole
     price the module takes every core that helps."""
@@ -61,7 +68,7 @@ def cooperate(game: Game, increment: float = 0.1, rounds: int = 50) -> Outcome:
     kept = dict(incentives)
     for played in range(2, rounds + 1):
         for name, module in modules.items():
-            if paces_s[name] == best.pace_s:
+            if holds_up(paces_s[name], best.pace_s):
                 incentives[name] = raised(module, incentives[name], increment)
                 ideal[name] = module.ideal_degree(incentives[name])
                 paces_s[name] = ratios[name] * module.service.time_s(ideal[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from australis.elasticity.cost import Module
+from australis.elasticity.rounding import whole
 from australis.kernel.errors import UserError
 
 
@@ -25,13 +26,19 @@ class Inertia:
         if not self.steps > 0:
             raise UserError("should be more than none", name="steps that a reconfiguration lasts")
 
-    def keeps(self, module: Module, cores: int, wanted: int, departure_s: float) -> bool:
+    def keeps(
+        self, module: Module, cores: int, wanted: int, departure_s: float, shared: bool = False
+    ) -> bool:
         """Whether it stays with what it has, if a result is due every so many seconds.
+
+        Where the cores of a node are `shared` it keeps no more than it needs when the node is at its
+        fastest: then there are enough for all.
 
         Too many cores cost only their module something, so it can weigh that; too few hold up
         everybody, so that only how much counts.
         """
-        if cores > module.most or cores < 1:
+        most = whole(module, module.service.fastest) if shared else module.most
+        if cores > most or cores < 1:
             return False
         if cores >= wanted:
             return (cores - wanted) * module.core_cost * self.steps <= self.cost

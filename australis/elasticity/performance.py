@@ -65,8 +65,3 @@ class Performance:
     def efficient(self) -> bool:
         """Whether nobody has cores to spare: the numbers of cores are an efficiency vector (4.7)."""
         return len(self.bottlenecks) == len(self.paces_s)
-
-    def utilisations(self, every_s: float) -> Mapping[str, float]:
-        """How busy each module would be if no other one held tasks up that come every so many seconds;
-        above 1 it could not keep up."""
-        return {name: pace_s / every_s for name, pace_s in self.paces_s.items()}

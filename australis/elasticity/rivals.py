@@ -12,6 +12,7 @@ from australis.elasticity.control import Seen
 from australis.elasticity.estimate import Average
 from australis.elasticity.game import Game
 from australis.elasticity.rounding import EXACT
+from australis.elasticity.service import Feed
 
 
 def enough(game: Game, every_s: float, part: float = 1.0) -> dict[str, int]:
@@ -19,7 +20,9 @@ def enough(game: Game, every_s: float, part: float = 1.0) -> dict[str, int]:
     a part of its time; as many as it may have if that is fewer."""
     ratios = game.graph.ratios
     return {
-        name: _within(m.service.degree(part * every_s / ratios[name]), m.most)
+        name: 0
+        if isinstance(m.service, Feed)
+        else _within(m.service.degree(part * every_s / ratios[name]), m.most)
         for name, m in game.modules.items()
     }
 
@@ -96,9 +99,11 @@ class TrueRates:
 
 @dataclass
 class Target:
-    """As Flink's autoscaler with what it is set to by default: modules shall be busy for 0.7 of their
-    time by the mean rates of a quarter of an hour, are left alone between 0.4 and 1.0, and for some time
-    after a change; not more than 0.6 of all cores are given back at once."""
+    """As Flink's autoscaler: modules shall be busy for 0.7 of their time, by the mean rates of a quarter
+    of an hour. If any of them is outside 0.4 to 1.0 all are set anew, and then left alone until there
+    are measurements for a whole window again; not more than 0.6 of a module's cores are given back at
+    once. That it gives back nothing for an hour after it gave, and reserves cores to catch up, is left
+    out: here it would only cost more."""
 
     game: Game
     target: float = 0.7
@@ -119,9 +124,10 @@ class Target:
             self._resting -= 1
             return dict(seen.cores)
         self._past.append(seen)
-        if len(self._past) > self.window:
-            self._past.popleft()
+        if len(self._past) < self.window:
+            return dict(seen.cores)
         wanted = self._wanted(seen)
+        self._past.popleft()
         if wanted != seen.cores:
             self._past.clear()
             self._resting = self.rest
@@ -134,12 +140,18 @@ class Target:
         }
         game = self.game.running(running_s)
         needed = enough(game, every_s, self.target)
-        found = {}
-        for name, cores in seen.cores.items():
-            module = game.modules[name]
-            used = module.service.time_s(cores) * game.graph.ratios[name] / every_s
-            if abs(used - self.target) <= self.boundary:
-                found[name] = cores
-            else:
-                found[name] = max(needed[name], ceil(cores * (1 - self.give_back)))
-        return found
+        found = {
+            name: max(needed[name], ceil(cores * (1 - self.give_back)))
+            for name, cores in seen.cores.items()
+        }
+        outside = any(
+            abs(self._used(game, name, cores, every_s) - self.target) > self.boundary
+            for name, cores in seen.cores.items()
+            if found[name] != cores
+        )
+        return found if outside else dict(seen.cores)
+
+    @staticmethod
+    def _used(game: Game, name: str, cores: int, every_s: float) -> float:
+        """How busy a module would be if it got all tasks that come."""
+        return game.modules[name].service.time_s(cores) * game.graph.ratios[name] / every_s

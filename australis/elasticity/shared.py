@@ -29,7 +29,8 @@ class Node:
 def sharing(game: Game, nodes: Iterable[Node]) -> Game:
     """The same game, its modules held to paces at which the whole cores of each node are enough.
 
-    Say how often tasks come before this, not after.
+    What holds follows from how long tasks take now: say that, and how often they come, before this and
+    not after, and in every control step anew.
     """
     modules = dict(game.modules)
     seen: dict[str, str] = {}
@@ -63,6 +64,15 @@ def least_pace_s(game: Game, node: Node) -> float:
             break
         heapq.heapreplace(slowest, (-pace_s(name), name))
     return -slowest[0][0]
+
+
+def least_times_s(game: Game, nodes: Iterable[Node]) -> dict[str, float]:
+    """By module: what its agent is told that a task cannot take less (`protocols.elasticity`)."""
+    return {
+        name: least_pace_s(game, node) / game.graph.ratios[name]
+        for node in nodes
+        for name in node.modules
+    }
 
 
 def _check(game: Game, node: Node, seen: dict[str, str]) -> None:

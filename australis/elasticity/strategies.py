@@ -13,6 +13,7 @@ from australis.elasticity.game import Game
 from australis.elasticity.incentives import Outcome, cooperate
 from australis.elasticity.inertia import Inertia
 from australis.elasticity.rounding import Rounding, whole_cores
+from australis.elasticity.shared import Node, sharing
 
 
 @dataclass
@@ -27,6 +28,8 @@ class Playing:
     """How much the newest measurement counts; 1: nothing else does."""
     rounding: Rounding = Rounding.UP
     inertia: Inertia = field(default_factory=Inertia)
+    nodes: tuple[Node, ...] = ()
+    """Those whose cores modules share."""
     outcomes: list[Outcome] = field(default_factory=list)
     """What was agreed on, step by step."""
     _averages: dict[str, Average] = field(default_factory=dict)
@@ -38,7 +41,7 @@ class Playing:
             name: self._average(name, running_s) for name, running_s in seen.running_s.items()
         }
         every_s = self._average(f"{source} every", seen.every_s)
-        game = self.game.running(running_s).arriving(every_s)
+        game = sharing(self.game.running(running_s).arriving(every_s), self.nodes)
         outcome = cooperate(game, self.increment, self.rounds)
         self.outcomes.append(outcome)
         wanted = whole_cores(game, outcome.profile.degrees, self.rounding)
@@ -53,9 +56,10 @@ class Playing:
         self, game: Game, wanted: dict[str, int], pace_s: float, seen: Seen
     ) -> dict[str, int]:
         """What is wanted, but for modules that rather stay as they are."""
+        shared = {name for node in self.nodes for name in node.modules}
         for name, module in game.modules.items():
-            cores = seen.cores.get(name, wanted[name])
+            had, new = seen.cores.get(name, wanted[name]), wanted[name]
             due_s = pace_s / game.graph.ratios[name]
-            if cores != wanted[name] and self.inertia.keeps(module, cores, wanted[name], due_s):
-                wanted[name] = cores
+            if had != new and self.inertia.keeps(module, had, new, due_s, name in shared):
+                wanted[name] = had
         return wanted

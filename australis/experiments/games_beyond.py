@@ -19,11 +19,13 @@ from australis.elasticity.generate import object_recognition, random_game
 from australis.elasticity.incentives import cooperate
 from australis.elasticity.rounding import whole_cores
 from australis.elasticity.shared import Node, sharing
+from australis.elasticity.workloads import RANDOM_WALK, STEPS
 from australis.experiments.claims import Claim, Progress, Result, Table, own_claim
 from australis.experiments.games_runs import DEVIATIONS, many
 from australis.protocols.elasticity.events import ElasticityOptions
-from australis.sim.elasticity.compare import Beside, beside
+from australis.sim.elasticity.compare import OURS, RIVALS, THRESHOLDS, Beside, beside
 from australis.sim.elasticity.floor import Floor
+from australis.sim.elasticity.trial import BUFFER, Worked, repetition, with_queues
 from australis.sim.network import Link
 
 SIZES = (5, 20, 100, 300, 1_000)
@@ -41,6 +43,14 @@ PRICES = (1.0, 10.0)
 CLOSE = (0.1, 0.5, 0.9, 0.99, 0.999, 1.0)
 """Steps of incentives, parts of a core's price: the last one is all of it."""
 ON_A_NODE = 4
+QUEUED = (
+    "cooperative, estimated",
+    "selfish, estimated",
+    "true rates (DS2)",
+    "target 0.7 (Flink)",
+    "static, peak",
+    "static, mean",
+)
 
 
 class GamesBeyond:
@@ -65,12 +75,13 @@ class GamesBeyond:
         for factor in PRICES:
             progress(f"rivals, cores at {factor:g} times the price")
             rivals[factor] = beside(range(1 if quick else 5), factor)
+        steps = STEPS // 10 if quick else STEPS
+        queued = many(partial(_queued, steps), QUEUED, progress, "rivals task by task")
         return Result(
             (
                 *_size_claims(sizes),
                 *_lossy_claims(lossy),
                 *_shared_claims(shared),
-                *_close_claims(close),
                 *_rival_claims(rivals),
             ),
             (
@@ -79,6 +90,7 @@ class GamesBeyond:
                 _shared_table(shared),
                 _close_table(close),
                 *(_rival_table(factor, found) for factor, found in rivals.items()),
+                _queue_table(queued),
             ),
             (
                 DEVIATIONS[0],
@@ -86,8 +98,10 @@ class GamesBeyond:
                 " times the pace of the best equilibrium. With limits the slowest of many modules is"
                 " slow whatever anybody pays, and the price of stability is next to 1.",
                 "Rivals decide by the same measurements, with the same averages where they take any."
-                " DS2 and threshold scaling do not know what cores cost, and threshold scaling has the"
-                " best of 27 settings for these loads.",
+                f" Threshold scaling has the best of {len(THRESHOLDS)} settings for these loads.",
+                "With the prices of table III keeping up with what comes is best, and DS2, which knows no"
+                " prices, decides the same as modules that cooperate but where somebody is at its limit:"
+                " there it gives the others cores that change nothing.",
             ),
         )
 
@@ -281,8 +295,8 @@ class SharedCores:
     """Agents beside the central solution, before rounding."""
     optimum: float
     """Cost, times the integer optimum,"""
-    divided: float
-    """and if each module had its own part of a node instead."""
+    free: float
+    """and times what it would be if nodes had as many cores as are wanted."""
 
 
 def nodes_of(game: Game, rng: Random, tight: float) -> list[Node]:
@@ -314,27 +328,14 @@ def _shared(seed: int) -> SharedCores:
     first = played.first.degrees
     apart = max(abs(n / first[name] - 1) for name, n in floor.degrees().items() if first[name])
     best = integer_optimum(held).cost
-    own = _divided(game, nodes)
-    alone = whole_cores(own, cooperate(own, INCREMENT, ROUNDS).profile.degrees)
-    return SharedCores(over, apart, held.total(cores) / best, own.total(alone) / best)
-
-
-def _divided(game: Game, nodes: Sequence[Node]) -> Game:
-    """Each module may have an equal part of its node, as long as there is something left over."""
-    modules = dict(game.modules)
-    for node in nodes:
-        each, left = divmod(node.cores, len(node.modules))
-        for n, name in enumerate(node.modules):
-            most = min(modules[name].most, each + (n < left))
-            modules[name] = replace(modules[name], most=most)
-    return Game(game.graph, modules)
+    cost = held.total(cores)
+    return SharedCores(over, apart, cost / best, cost / integer_optimum(game).cost)
 
 
 def _shared_claims(found: list[SharedCores]) -> list[Claim]:
     over = sum(one.over for one in found)
     apart = max(one.apart for one in found)
     cost = fmean(one.optimum for one in found)
-    divided = fmean(one.divided for one in found)
     return [
         own_claim("Nodes with more cores in use than they have", over, over == 0, "none"),
         own_claim(
@@ -349,23 +350,17 @@ def _shared_claims(found: list[SharedCores]) -> list[Claim]:
             cost <= NEAR,
             f"≤ {NEAR:g}",
         ),
-        own_claim(
-            "Cost if nodes are divided evenly instead, times the same",
-            divided,
-            divided > cost,
-            "more than shared",
-        ),
     ]
 
 
 def _shared_table(found: list[SharedCores]) -> Table:
-    columns = ("games", "cost, times the optimum", "most", "divided evenly", "most")
+    columns = ("games", "cost, times the optimum", "most", "times that without nodes", "most")
     row = (
         len(found),
         round(fmean(one.optimum for one in found), 4),
         round(max(one.optimum for one in found), 4),
-        round(fmean(one.divided for one in found), 3),
-        round(max(one.divided for one in found), 3),
+        round(fmean(one.free for one in found), 3),
+        round(max(one.free for one in found), 3),
     )
     return Table(f"Nodes that {ON_A_NODE} of 20 modules share", columns, (row,))
 
@@ -390,19 +385,6 @@ def _close(increment: float) -> Close:
     cores = whole_cores(game, played.profile.degrees)
     cost = played.profile.cost / social_optimum(game).cost
     return Close(increment, cost, played.rounds, cores["recognizer"])
-
-
-def _close_claims(found: list[Close]) -> list[Claim]:
-    game = object_recognition().arriving(0.3)
-    first = best_equilibrium(game).cost / social_optimum(game).cost
-    return [
-        own_claim(
-            "Steps as large as the price itself: cost, times the social optimum, at most",
-            max(one.cost for one in found),
-            all(one.cost <= first + EXACT for one in found),
-            f"no more than without incentives ({first:.3f})",
-        )
-    ]
 
 
 def _close_table(found: list[Close]) -> Table:
@@ -446,6 +428,28 @@ def _rival_table(factor: float, ways: list[Beside]) -> Table:
     return Table(
         f"All three loads, cores at {factor:g} times the price of table III", columns, rows
     )
+
+
+def _queued(steps: int, name: str) -> tuple[str, Worked]:
+    """One way on the random walk, by what queues measure."""
+    load = repetition(RANDOM_WALK, 0)
+    make, _ = (OURS | RIVALS)[name]
+    return name, with_queues(make, load[:: len(load) // steps], 0)
+
+
+def _queue_table(found: list[tuple[str, Worked]]) -> Table:
+    ours = found[0][1]
+    rows = tuple(
+        (
+            name,
+            round(worked.cost, 1),
+            round(ours.cost / worked.cost, 4),
+            worked.completed,
+        )
+        for name, worked in found
+    )
+    columns = ("strategy", "cost", f"{found[0][0]}, part of that", "completed")
+    return Table(f"rwalk task by task, queues of {BUFFER}", columns, rows)
 
 
 EXPERIMENT = GamesBeyond()

@@ -37,9 +37,10 @@ PAPER = {
 }
 """Cost and completed tasks, selfish and cooperative (table V)."""
 STABILITY = {"cyclic": 0.95, "trend": 0.82, "rwalk": 0.92}
-WORTH = 0.1
-"""So much of the paper's gain in completed tasks may be missing."""
+FITTED = 0.05
+"""So far the gain in completed tasks may be from the paper's, to which loads are fitted without noise."""
 AGREES = 0.03
+STEADY_S = (0.35, 0.5, 0.65, 0.8, 1.1)
 QUEUED = range(10)
 BUFFERS = (1, 2, 5, 10, 20, 50)
 SMOOTH = 20
@@ -59,15 +60,22 @@ class GamesCost:
         found = repeated(quick, progress)
         queued = _queued(quick, progress)
         sizes = _sizes(quick, progress)
+        steady = many(partial(_steady, quick), STEADY_S, progress, "steady loads")
         return Result(
-            (*_claims(found), *_queue_claims(queued)),
-            (_table(found), _queue_table(queued), _size_table(sizes), _module_table(found)),
+            (*_claims(found), _steady_claim(steady), *_queue_claims(queued)),
+            (
+                _table(found),
+                _queue_table(queued),
+                _steady_table(steady),
+                _size_table(sizes),
+                _module_table(),
+            ),
             (
                 *DEVIATIONS,
-                "Table V cannot be had from table III: the selfish cost of the cyclic load (2.99 a step)"
-                " is below what the best equilibrium costs at any load (3.08), and with equal decisions"
-                " in half of all steps cooperation saves at most 9.6 %, not 14.6 %, on the trend load."
-                " The text says 18 % there.",
+                "The costs of table V cannot be had from table III. If the Dispatcher pays too, the best"
+                " equilibrium costs 3.07 a step or more at any load, and the cyclic load has 2.99; if it"
+                " does not, that is 2.72. With equal decisions in half of all steps cooperation saves at"
+                " most 9.6 % on the trend load, not 14.6 %; the text says 18 %.",
                 "The paper reports the price of stability upside down; both are shown.",
                 f"Queues hold {BUFFER} tasks, which the paper does not say; how much that matters is"
                 " shown.",
@@ -107,12 +115,12 @@ def _claims(found: dict[str, list[Repetition]]) -> list[Claim]:
         gain, paper = _gain(runs), done_b / done_a - 1
         claims.append(
             Claim(
-                f"{name}: cooperation completes more tasks",
+                f"{name}: cooperation completes more tasks (fitted, but for noise and estimates)",
                 f"{gain:.1%}",
-                gain >= paper - WORTH,
+                abs(gain - paper) <= FITTED,
                 f"{paper:.1%}",
                 Source.TABLE,
-                f"not less by more than {WORTH * 100:.0f} points",
+                f"± {FITTED * 100:.0f} points",
             )
         )
     return claims
@@ -132,14 +140,15 @@ def _table(found: dict[str, list[Repetition]]) -> Table:
                     shown((t.completed for t in totals), 0),
                     PAPER[name][at + 2],
                     round(fmean(t.completed for t in totals) / STEPS),
+                    shown((t.beside for t in totals), 3),
                     round(fmean(t.stability for t in totals), 3),
-                    round(fmean(t.reported for t in totals), 3),
-                    STABILITY[name] if strategy == "selfish" else None,
+                    round(1 / fmean(t.stability for t in totals), 3),
+                    STABILITY[name],
                 )
             )
     columns = (
         *("load", "strategy", "cost", "paper", "completed", "paper", "a step"),
-        *("price of stability", "upside down", "paper"),
+        *("cost, times the optimum", "price of stability", "upside down", "paper"),
     )
     many_runs = len(next(iter(found.values())))
     return Table(f"Cost and completed tasks, {many_runs} repetitions", columns, tuple(rows))
@@ -148,7 +157,7 @@ def _table(found: dict[str, list[Repetition]]) -> Table:
 # --- figure 14 --------------------------------------------------------------------------------------------
 
 
-def _module_table(found: dict[str, list[Repetition]]) -> Table:
+def _module_table() -> Table:
     """What each module pays while there is pressure, on the random walk."""
     alone, together, _, _ = both(RANDOM_WALK, 0)
     rows = []
@@ -208,7 +217,8 @@ def _queue_claims(found: dict[str, list[tuple[Worked, Worked]]]) -> list[Claim]:
     ]
     return [
         own_claim(
-            f"Tasks completed with queues of {BUFFER}, times what the model says: the farthest from 1",
+            f"Loads of 600 steps: tasks completed with queues of {BUFFER}, times what the model says; the"
+            " farthest from 1",
             worst,
             abs(worst - 1) <= AGREES,
             f"1 ± {AGREES:g}",
@@ -236,13 +246,53 @@ def _queue_table(found: dict[str, list[tuple[Worked, Worked]]]) -> Table:
                     shown((w.completed for w in worked), 0),
                     shown((w.model_completed for w in worked), 0),
                     round(fmean(w.agreement for w in worked), 4),
+                    f"{fmean(w.apart(AGREES) for w in worked):.0%}",
                     shown(w.cost for w in worked),
                     shown(w.model_cost for w in worked),
                 )
             )
-    columns = ("load", "strategy", "completed", "by the model", "part", "cost", "by the model")
+    columns = (
+        "load",
+        "strategy",
+        "completed",
+        "by the model",
+        "part",
+        "steps off",
+        "cost",
+        "by the model",
+    )
     times = len(next(iter(found.values())))
     return Table(f"Task by task with queues of {BUFFER}, {times} repetitions", columns, tuple(rows))
+
+
+def _steady(quick: bool, every_s: float) -> tuple[float, float, float]:
+    """A load that stays: tasks completed, times what the model says, by strategy."""
+    load = [every_s] * (12 if quick else 60)
+    return (
+        every_s,
+        with_queues(selfish, load, 1).agreement,
+        with_queues(cooperative, load, 1).agreement,
+    )
+
+
+def _steady_claim(found: list[tuple[float, float, float]]) -> Claim:
+    worst = max((part for _, *parts in found for part in parts), key=lambda part: abs(part - 1))
+    return own_claim(
+        f"Loads that stay: tasks completed with queues of {BUFFER}, times what the model says; the"
+        " farthest from 1",
+        worst,
+        abs(worst - 1) <= AGREES,
+        f"1 ± {AGREES:g}",
+    )
+
+
+def _steady_table(found: list[tuple[float, float, float]]) -> Table:
+    rows = tuple((every_s, round(a, 4), round(b, 4)) for every_s, a, b in found)
+    return Table(
+        f"Loads that stay: completed tasks, times what the model says, queues of {BUFFER}",
+        ("a task every (s)", "selfish", "cooperative"),
+        rows,
+    )
 
 
 def _size(steps: int, buffer: int) -> tuple[int, float, float]:

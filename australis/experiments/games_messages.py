@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from math import log
+from math import ceil, log, log2
 from random import Random
 from statistics import fmean
 
@@ -191,12 +191,15 @@ def _chain(size: int) -> FlowGraph:
 
 
 def _dense(size: int) -> FlowGraph:
-    """As dense as can be: everybody sends to all that come later."""
+    """A source and about log m layers behind it: everybody sends to all of the next one."""
     names = [f"m{n}" for n in range(size)]
+    wide = ceil((size - 1) / max(1, round(log2(size))))
+    layers = [names[:1], *(names[n : n + wide] for n in range(1, size, wide))]
     arcs = {
-        (here, there): 1 / (size - 1 - n)
-        for n, here in enumerate(names)
-        for there in names[n + 1 :]
+        (here, there): 1 / len(after)
+        for before, after in pairwise(layers)
+        for here in before
+        for there in after
     }
     return FlowGraph(names, arcs)
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from math import sqrt
-from statistics import fmean, stdev
+from math import inf, sqrt
+from statistics import NormalDist, fmean, stdev
 from typing import Any
 
 from australis.elasticity.control import Played
-from australis.elasticity.equilibrium import social_optimum
+from australis.elasticity.equilibrium import stability
 from australis.elasticity.generate import object_recognition
 from australis.elasticity.strategies import Playing
 from australis.elasticity.workloads import WORKLOADS, Workload
@@ -44,10 +44,10 @@ class Totals:
     efficiencies: Mapping[str, float]
     rounds: float
     """Mean rounds in a step,"""
+    beside: float
+    """mean cost of a step, times the social optimum,"""
     stability: float
-    """mean price of stability, as it is defined (at least 1),"""
-    reported: float
-    """and upside down, as the paper reports it."""
+    """and the mean price of stability: of the best equilibrium, with parts of cores, whatever is played."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Repetition:
 def totals(played: Played, strategy: Playing, load: Sequence[float]) -> Totals:
     """Sums and means over all steps."""
     game = object_recognition()
-    best = [social_optimum(game.arriving(every_s)).cost for every_s in load]
+    known = [stability(game.arriving(every_s)) for every_s in load]
     paid = [sum(one.values()) for one in played.costs]
     return Totals(
         played.cost,
@@ -76,8 +76,8 @@ def totals(played: Played, strategy: Playing, load: Sequence[float]) -> Totals:
         played.changes(),
         {name: played.efficiency(name) for name in game.modules},
         fmean(outcome.rounds for outcome in strategy.outcomes),
-        fmean(cost / least for cost, least in zip(paid, best, strict=True)),
-        fmean(least / cost for cost, least in zip(paid, best, strict=True)),
+        fmean(cost / one.optimum.cost for cost, one in zip(paid, known, strict=True)),
+        fmean(one.price for one in known),
     )
 
 
@@ -134,17 +134,34 @@ def many(
 
 
 def mean_of(values: Iterable[float]) -> tuple[float, float]:
-    """The mean, and by how much it may be wrong (95 %).
+    """The mean, and by how much it may be wrong (95 %, Student's t); unknown if there is one only.
 
     >>> mean_of([2.0, 2.0, 2.0])
     (2.0, 0.0)
     """
     found = list(values)
-    spread = stdev(found) if len(found) > 1 else 0.0
-    return fmean(found), 1.96 * spread / sqrt(len(found))
+    if len(found) < 2:
+        return fmean(found), inf
+    return fmean(found), student(len(found) - 1) * stdev(found) / sqrt(len(found))
+
+
+def student(freedom: int) -> float:
+    """So many standard errors are 95 % of Student's distribution, by its expansion around the normal one;
+    within 1 % from four degrees of freedom on.
+
+    >>> round(student(9), 2), round(student(99), 2)
+    (2.26, 1.98)
+    """
+    z = NormalDist().inv_cdf(0.975)
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )
 
 
 def shown(values: Iterable[float], digits: int = 1) -> str:
     """The mean with its confidence interval, as people read it."""
     mean, error = mean_of(values)
-    return f"{mean:,.{digits}f} ± {error:,.{digits}f}"
+    return f"{mean:,.{digits}f}" + (f" ± {error:,.{digits}f}" if error < inf else "")

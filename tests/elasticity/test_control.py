@@ -109,21 +109,35 @@ def test_thresholds_go_up_and_down_by_steps() -> None:
     assert rival.decide(seen(HEAVY, cores, 0.4))["recognizer"] == 26
 
 
+def told(rival: Target, every_s: float, cores: dict[str, int]) -> dict[str, int]:
+    """What it decides after a whole window of the same."""
+    for _ in range(rival.window):
+        found = rival.decide(seen(every_s, cores))
+    return found
+
+
 def test_a_target_leaves_alone_what_is_near_it() -> None:
     rival = Target(GAME)
     cores = rival.decide(seen(LIGHT, {}))
     assert cores == enough(GAME, LIGHT, 0.7)
-    near = LIGHT * 0.8
-    assert rival.decide(seen(near, cores)) == cores
-    far = rival.decide(seen(HEAVY / 2, cores))
-    assert far["recognizer"] > cores["recognizer"]
-    assert rival.decide(seen(LIGHT * 9, far)) == far, "it rests after a change"
+    assert told(rival, LIGHT * 0.8, cores) == cores
+
+
+def test_a_target_sets_all_anew_if_one_is_far_from_it_and_then_rests() -> None:
+    rival = Target(GAME)
+    cores = {**enough(GAME, LIGHT, 0.7), "recognizer": 12}
+    found = told(rival, LIGHT * 0.9, cores)
+    assert found == enough(GAME, LIGHT * 0.9, 0.7)
+    assert found["edge-detector"] > cores["edge-detector"], "which was near it"
+    for _ in range(rival.rest + rival.window - 1):
+        assert rival.decide(seen(LIGHT * 9, found)) == found
+    assert rival.decide(seen(LIGHT * 9, found)) != found
 
 
 def test_a_target_gives_back_not_too_much_at_once() -> None:
     rival = Target(GAME)
     had = {**enough(GAME, HEAVY), "recognizer": 30}
-    assert rival.decide(seen(9.0, had))["recognizer"] == 12
+    assert told(rival, 9.0, had)["recognizer"] == 12
 
 
 def test_static_cores_are_enough_for_the_peak_or_the_mean() -> None:

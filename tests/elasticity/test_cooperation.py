@@ -9,12 +9,17 @@ from elasticity.games import games
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from australis.elasticity.cost import Module
 from australis.elasticity.equilibrium import best_equilibrium, social_optimum
 from australis.elasticity.game import Game
 from australis.elasticity.generate import object_recognition
 from australis.elasticity.gossip import push_sum
+from australis.elasticity.graph import FlowGraph
 from australis.elasticity.incentives import cooperate, raised
+from australis.elasticity.service import Ideal
 from australis.kernel.errors import UserError
+from australis.protocols.elasticity.events import ElasticityOptions
+from australis.sim.elasticity.floor import Floor
 
 
 @settings(max_examples=100)
@@ -40,6 +45,29 @@ def test_what_stands_is_the_best_equilibrium_with_its_incentives(
     found = cooperate(game, increment, 40)
     again = best_equilibrium(game, found.incentives)
     assert again.degrees == pytest.approx(dict(found.profile.degrees), rel=1e-12)
+
+
+def test_modules_that_are_equally_slow_up_to_an_error_of_arithmetic_are_both_paid() -> None:
+    """0.1 + 0.2 is not 0.3: one of two equal branches alone would never make all together faster."""
+    arcs = {
+        ("s", "a"): 0.1,
+        ("s", "b"): 0.2,
+        ("s", "y"): 0.3,
+        ("s", "z"): 0.4,
+        ("a", "x"): 1.0,
+        ("b", "x"): 1.0,
+    }
+    graph = FlowGraph("sabxyz", arcs)
+    assert graph.ratios["x"] != graph.ratios["y"]
+    dear = [Module(name, Ideal(20.0), 0.2, 0.02, 64) for name in "xy"]
+    cheap = [Module(name, Ideal(0.1), 1.0, 0.001, 64) for name in "sabz"]
+    game = Game.of(graph, *cheap, *dear, every_s=0.05)
+    found = cooperate(game, 0.05, 400)
+    assert best_equilibrium(game).cost > 1.05 * social_optimum(game).cost
+    assert found.profile.cost == pytest.approx(social_optimum(game).cost, rel=0.02)
+    floor = Floor(game, ElasticityOptions(newest=1.0, increment=0.05, rounds=400))
+    floor.run()
+    assert floor.degrees() == pytest.approx(dict(found.profile.degrees), rel=1e-9)
 
 
 def test_one_round_is_everybody_for_itself() -> None:

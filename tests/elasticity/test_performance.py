@@ -64,7 +64,6 @@ def test_a_fork_by_hand() -> None:
     assert dict(found.departures_s) == {"a": 2.0, "b": 8.0, "c": pytest.approx(8 / 3)}
     assert dict(found.efficiencies) == {"a": 0.5, "b": 1.0, "c": 0.75}
     assert not found.efficient
-    assert found.utilisations(every_s=4.0)["b"] == 0.5
 
 
 def test_several_modules_can_be_equally_slow() -> None:

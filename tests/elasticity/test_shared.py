@@ -10,15 +10,20 @@ from elasticity.games import games
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from australis.elasticity.control import Seen
 from australis.elasticity.cost import Module
 from australis.elasticity.equilibrium import best_equilibrium, integer_optimum
 from australis.elasticity.game import Game
 from australis.elasticity.graph import FlowGraph
 from australis.elasticity.incentives import cooperate
+from australis.elasticity.inertia import Inertia
 from australis.elasticity.rounding import whole_cores
 from australis.elasticity.service import Ideal
-from australis.elasticity.shared import Node, least_pace_s, sharing
+from australis.elasticity.shared import Node, least_pace_s, least_times_s, sharing
+from australis.elasticity.strategies import Playing
 from australis.kernel.errors import UserError
+from australis.protocols.elasticity.events import ElasticityOptions, Measured
+from australis.sim.elasticity.floor import Floor
 
 
 def two() -> Game:
@@ -98,3 +103,29 @@ def test_the_integer_optimum_within_nodes(game: Game, seed: int) -> None:
 def test_what_is_wrong_is_said(nodes: list[Node], said: str) -> None:
     with pytest.raises(UserError, match=said):
         sharing(two(), nodes)
+
+
+@pytest.mark.parametrize("takes_s", [1.5, 6.0, 20.0])
+def test_a_node_is_not_overcommitted_when_tasks_take_longer(takes_s: float) -> None:
+    """What it allows follows from what was measured, not from what was once said."""
+    node = Node("n", 8, ("a", "b"))
+    inertia = Inertia(cost=1.0)
+    strategy = Playing(two(), 50, newest=1.0, nodes=(node,), inertia=inertia)
+    before = strategy.decide(Seen(0.1, {"a": 1.0, "b": 3.0}, {"a": 1.0, "b": 1.0}, {}))
+    cores = strategy.decide(Seen(0.1, {"a": 1.0, "b": takes_s}, {"a": 1.0, "b": 1.0}, before))
+    assert sum(cores.values()) <= node.cores
+
+
+def test_agents_of_a_node_are_told_what_it_allows_now() -> None:
+    node = Node("n", 8, ("a", "b"))
+    floor = Floor(sharing(two(), [node]), ElasticityOptions(newest=1.0))
+    slower = two().running({"b": 6.0})
+    for name, least_s in least_times_s(slower, [node]).items():
+        running_s = slower.modules[name].service.running_s
+        floor.tell(name, Measured(running_s=running_s, least_s=least_s))
+    floor.run()
+    found = {name: host.settled[-1].cores for name, host in floor.hosts.items()}
+    assert sum(found.values()) <= node.cores
+    assert floor.degrees() == pytest.approx(
+        dict(best_equilibrium(sharing(slower, [node])).degrees), rel=1e-9
+    )

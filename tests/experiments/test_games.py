@@ -27,6 +27,8 @@ EXPERIMENTS = [
 MISSED = {
     "games-reconfigurations": {
         "Relative efficiency, the least mean of all modules, loads and strategies",
+        "cyclic: changes of cores, selfish and cooperative"
+        " (denoiser-1, denoiser-2, edge-detector, recognizer)",
         "trend: steps of light load in which both decide the same",
     },
 }

@@ -47,6 +47,8 @@ class AgentMachine:
         self._options = options or ElasticityOptions()
         self._running = Average(self._options.newest)
         self._every = Average(self._options.newest)
+        self._least_s = 0.0
+        """What its node allows; not averaged, since the node has no more cores than it has."""
         self._step = 0
         """The last control step that it began, or was too late for."""
         self._negotiation: Negotiation | None = None
@@ -64,8 +66,8 @@ class AgentMachine:
                 return self._ask(now)
             case TimerFired("deadline"):
                 return self._give_up(now)
-            case Measured(running_s, every_s):
-                self._measured(running_s, every_s)
+            case Measured():
+                self._measured(event)
                 return []
             case Started(cores):
                 self.cores = cores
@@ -73,11 +75,13 @@ class AgentMachine:
                 return [self._next_step()]
         raise AssertionError(f"unknown event {event}")
 
-    def _measured(self, running_s: float | None, every_s: float | None) -> None:
-        if running_s is not None:
-            self._running.add(running_s)
-        if every_s is not None:
-            self._every.add(every_s)
+    def _measured(self, event: Measured) -> None:
+        if event.running_s is not None:
+            self._running.add(event.running_s)
+        if event.every_s is not None:
+            self._every.add(event.every_s)
+        if event.least_s is not None:
+            self._least_s = event.least_s
 
     @property
     def module(self) -> Module:
@@ -85,8 +89,8 @@ class AgentMachine:
         service = self._module.service
         if self._running.value is not None:
             service = service.taking(self._running.value)
-        if self._every.value is not None:
-            service = fed(service, self._every.value)
+        if self._every.value is not None or self._least_s:
+            service = fed(service, max(self._every.value or 0.0, self._least_s))
         return replace(self._module, service=service)
 
     # --- control steps ------------------------------------------------------------------------------
@@ -151,7 +155,7 @@ class AgentMachine:
         due_s = found.pace_s / self._seat.ratio
         effects: list[Effect] = []
         if wanted != self.cores and not self._options.inertia.keeps(
-            module, self.cores, wanted, due_s
+            module, self.cores, wanted, due_s, shared=self._least_s > 0
         ):
             self.cores = wanted
             effects.append(SetCores(wanted))

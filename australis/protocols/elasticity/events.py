@@ -62,6 +62,9 @@ class Measured(Event, frozen=True, gc=False):
     """How long a task takes on one core, on average."""
     every_s: float | None = None
     """At the source: the time between two tasks that come from outside, on average."""
+    least_s: float | None = None
+    """Where modules share the cores of a node: a task cannot take less here, by what all of them take
+    now (`elasticity.shared`)."""
 
 
 class SetCores(Effect, frozen=True, gc=False):

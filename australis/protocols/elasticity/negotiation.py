@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from australis.elasticity.cost import Module
-from australis.elasticity.incentives import raised
+from australis.elasticity.incentives import holds_up, raised
 from australis.kernel.machine import Effect, Message, Send
 from australis.protocols.elasticity.aggregation import PushSum, TreeSum
 from australis.protocols.elasticity.events import ElasticityOptions
@@ -118,7 +118,7 @@ class Negotiation:
     def _play(self) -> list[Effect]:
         """Begin a round, with a higher incentive if it was this agent that held up the others."""
         last = self._found.get(self.round)
-        if last is not None and self._alone_s >= last.pace_s:
+        if last is not None and holds_up(self._alone_s, last.pace_s):
             self._incentive = raised(self.module, self._incentive, self._options.increment)
         self.round += 1
         self._post.forget(self.round - 1)

@@ -19,9 +19,11 @@ from australis.sim.elasticity.trial import ROUNDS, in_model, optimum, repetition
 Make = Callable[[Game, Sequence[float]], Strategy]
 THRESHOLDS = tuple(
     (high, low, by)
-    for high, low, by in product((0.8, 0.9, 0.97), (0.5, 0.7, 0.85), (0.05, 0.1, 0.25))
+    for high, low, by in product(
+        (0.8, 0.9, 0.97, 0.99, 0.995), (0.4, 0.5, 0.6, 0.7, 0.85), (0.05, 0.1, 0.25)
+    )
 )
-"""Bounds and steps of threshold scaling: it is given the best of them."""
+"""Bounds and steps of threshold scaling: it is given the best of them for the loads at hand."""
 STIFF = Inertia(cost=0.05, steps=5.0, slack=0.02)
 
 OURS: dict[str, tuple[Make, bool]] = {
@@ -77,7 +79,7 @@ def beside(seeds: Sequence[int], factor: float = 1.0) -> list[Beside]:
     }
     best = {key: optimum(load, game) for key, load in loads.items()}
     bounds = _best_thresholds(game, loads, seeds)
-    ways = OURS | RIVALS | {"threshold, the best of all": (bounds, False)}
+    ways = OURS | RIVALS | {f"threshold, best of {len(THRESHOLDS)} settings": (bounds, False)}
     found = [_sum("integer optimum", list(best.values()), loads, best)]
     for name, (make, known) in ways.items():
         played = [in_model(make, load, key[1], known, game) for key, load in loads.items()]

@@ -20,6 +20,7 @@ from random import Random
 
 from australis.elasticity.control import SPREAD
 from australis.elasticity.game import Game
+from australis.kernel.errors import UserError
 
 SHORTEST = 0.01
 """No time is drawn below this part of the mean."""
@@ -36,7 +37,7 @@ class Measurement:
     completed: Mapping[str, int]
     """tasks that left each module,"""
     running_s: Mapping[str, float]
-    """how long a task took on its core, on average; the mean that was given where there was none,"""
+    """how long a task takes on one core, by the average of those there were,"""
     busy: Mapping[str, float]
     """and how much of the time cores worked on tasks."""
 
@@ -49,6 +50,10 @@ class Queues:
     """The modules of a game while tasks go through them."""
 
     def __init__(self, game: Game, cores: Mapping[str, int], buffer: int, rng: Random) -> None:
+        if buffer < 1:
+            raise UserError(f"should have room for at least one task, not {buffer}", name="a queue")
+        if game.graph.virtual:
+            raise UserError("joins several sources: queues need one", name=game.graph.source)
         self.now = 0.0
         self._game = game
         self._rng = rng
@@ -70,6 +75,9 @@ class Queues:
         """Cores that work, or whose task has nowhere to go."""
         self._cores = [0] * size
         self._means_s = [0.0] * size
+        """How long a task takes on one of the cores that a module has,"""
+        self._longer = [1.0] * size
+        """and how many times as long as if it had just one."""
         self._due: list[tuple[float, int]] = []
         """When cores are done, and of which module; and when the next task comes from outside."""
         self._every_s = 0.0
@@ -103,7 +111,9 @@ class Queues:
         """Let modules have so many cores from now on; those too many finish what they do."""
         for n, name in enumerate(self._names):
             self._cores[n] = cores[name]
-            self._means_s[n] = self._game.modules[name].service.time_s(cores[name]) * cores[name]
+            service = self._game.modules[name].service
+            self._means_s[n] = service.time_s(cores[name]) * cores[name]
+            self._longer[n] = self._means_s[n] / service.running_s
             while self._waiting[n] and self._busy[n] < self._cores[n]:
                 self._begin(n)
 
@@ -202,7 +212,8 @@ class Queues:
             self._awaited_s / self._arrivals if self._arrivals else self._every_s,
             {name: self._completed[n] for n, name in enumerate(names)},
             {
-                name: self._worked_s[n] / self._begun[n] if self._begun[n] else self._means_s[n]
+                name: (self._worked_s[n] / self._begun[n] if self._begun[n] else self._means_s[n])
+                / self._longer[n]
                 for n, name in enumerate(names)
             },
             {

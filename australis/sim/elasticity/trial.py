@@ -82,6 +82,13 @@ class Worked:
         """Completed tasks, times what the model says."""
         return self.completed / self.model_completed
 
+    def apart(self, part: float) -> float:
+        """The part of all steps in which it is off by more than this: loads jump from step to step, and
+        queues carry tasks over."""
+        return sum(abs(real_s / model_s - 1) > part for real_s, model_s in self.paces) / len(
+            self.paces
+        )
+
 
 def with_queues(
     make: Callable[[Game, Sequence[float]], Strategy],

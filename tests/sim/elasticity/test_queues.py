@@ -16,6 +16,7 @@ from australis.elasticity.generate import object_recognition, random_game
 from australis.elasticity.graph import FlowGraph
 from australis.elasticity.rounding import whole_cores
 from australis.elasticity.service import Ideal, WithMinimum
+from australis.kernel.errors import UserError
 from australis.sim.elasticity.queues import Queues
 from australis.sim.elasticity.trial import cooperative, selfish, with_queues
 
@@ -97,6 +98,18 @@ def test_service_times_are_those_of_the_model() -> None:
     queues.arrive(0.1)
     found = queues.run(20_000)
     assert found.completed["a"] * service.time_s(4) == pytest.approx(20_000, rel=0.02)
+    assert found.running_s["a"] == pytest.approx(4.0, rel=0.02), "as long as on one core"
+
+
+def test_what_cannot_be_simulated_is_refused() -> None:
+    with pytest.raises(UserError, match="room for at least one"):
+        Queues(row(1.0), {"m0": 1}, 0, Random(1))
+    arcs = {("a", "c"): 1.0, ("b", "c"): 1.0}
+    graph = FlowGraph.joined("abc", arcs, {"a": 1.0, "b": 1.0})
+    modules = [Module(name, Ideal(1.0), 1.0, 0.01, 8) for name in "abc"]
+    game = Game.of(graph, *modules, every_s=0.5)
+    with pytest.raises(UserError, match="queues need one"):
+        Queues(game, dict.fromkeys(game.modules, 1), 5, Random(1))
 
 
 @pytest.mark.parametrize("every_s", [0.4, 0.6, 0.9])

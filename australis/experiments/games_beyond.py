@@ -15,7 +15,7 @@ from australis.elasticity.equilibrium import (
     social_optimum,
 )
 from australis.elasticity.game import Game
-from australis.elasticity.generate import object_recognition, random_game
+from australis.elasticity.generate import random_game
 from australis.elasticity.incentives import cooperate
 from australis.elasticity.rounding import whole_cores
 from australis.elasticity.shared import Node, sharing
@@ -23,7 +23,7 @@ from australis.elasticity.workloads import RANDOM_WALK, STEPS
 from australis.experiments.claims import Claim, Progress, Result, Table, own_claim
 from australis.experiments.games_runs import DEVIATIONS, many
 from australis.protocols.elasticity.events import ElasticityOptions
-from australis.sim.elasticity.compare import OURS, RIVALS, THRESHOLDS, Beside, beside
+from australis.sim.elasticity.compare import OURS, RIVALS, THRESHOLDS, Beside, beside, priced
 from australis.sim.elasticity.floor import Floor
 from australis.sim.elasticity.trial import BUFFER, Worked, repetition, with_queues
 from australis.sim.network import Link
@@ -40,6 +40,8 @@ EXACT = 1e-9
 UNLIMITED = 1_000_000
 PRICES = (1.0, 10.0)
 """How many times table III cores cost."""
+DEAR = 10.0
+"""So many times table III cores cost where steps of incentives matter."""
 CLOSE = (0.1, 0.5, 0.9, 0.99, 0.999, 1.0)
 """Steps of incentives, parts of a core's price: the last one is all of it."""
 ON_A_NODE = 4
@@ -380,7 +382,7 @@ class Close:
 
 
 def _close(increment: float) -> Close:
-    game = object_recognition().arriving(0.3)
+    game = priced(DEAR).arriving(0.3)
     played = cooperate(game, increment, ROUNDS)
     cores = whole_cores(game, played.profile.degrees)
     cost = played.profile.cost / social_optimum(game).cost
@@ -390,7 +392,11 @@ def _close(increment: float) -> Close:
 def _close_table(found: list[Close]) -> Table:
     columns = ("step, part of a core's price", "cost, times the optimum", "rounds", "recognizer")
     rows = tuple((o.increment, round(o.cost, 4), o.rounds, o.cores) for o in found)
-    return Table("Incentives close to the price of a core; a task every 0.3 s", columns, rows)
+    return Table(
+        f"Incentives close to the price of a core, which is {DEAR:g} times table III; a task every 0.3 s",
+        columns,
+        rows,
+    )
 
 
 # --- rivals ---------------------------------------------------------------------------------------------------

@@ -41,8 +41,9 @@ crash: setup ## kill -9 at random moments, a hundred times
 chaos: setup ## clusters of real processes, on Spark too, that are killed and cut off; some minutes
 	@$(PY) -m pytest tests/chaos --timeout=1800
 
-sim: setup ## twenty thousand fault schedules in the simulated world, five thousand of moves, two of ants
+sim: setup ## twenty thousand fault schedules in the simulated world, five thousand of moves, two of ants, two of cores
 	@$(AUSTRALIS) sim ants --seeds 0:1999
+	@$(AUSTRALIS) sim elasticity --seeds 0:1999
 	@$(AUSTRALIS) sim movement --seeds 0:4999
 	@$(AUSTRALIS) sim dpc --seeds 0:19999
 

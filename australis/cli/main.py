@@ -26,6 +26,7 @@ from australis.cli.run import run
 from australis.cli.scenario import scenario
 from australis.cli.sim import sim
 from australis.cli.sim_ants import ants
+from australis.cli.sim_elasticity import sim_elasticity
 from australis.cli.sim_hotspots import hotspots
 from australis.cli.sim_movement import movement
 from australis.cli.status import status
@@ -70,6 +71,7 @@ for command in (
 ):
     cli.add_command(command)
 sim.add_command(ants)
+sim.add_command(sim_elasticity)
 sim.add_command(movement)
 sim.add_command(hotspots)
 

@@ -52,6 +52,8 @@ class Negotiation:
         """The best round so far,"""
         self._least = inf
         """and what all pay in it."""
+        self._enough: set[str] = set()
+        """Neighbours that have ended the step with this round before its equilibrium was found here."""
         self._phase: FindPne | TreeSum | PushSum
 
     # --- what happens -----------------------------------------------------------------------------
@@ -73,8 +75,21 @@ class Negotiation:
                 return []
             case Enough(_, round_):
                 self._post.alive(sender)
-                return [] if self.outcome else self._end(round_, self._others(sender))
+                return [] if self.outcome else self._ended(sender, round_)
         raise AssertionError(f"unknown message {message}")
+
+    def _ended(self, sender: str, round_: int) -> list[Effect]:
+        """A neighbour has ended the step with a round.
+
+        If its equilibrium is still being looked for here, it is found first: what the neighbour knew of
+        it is here already, or on its way. One that says so a second time has nothing else to say.
+        """
+        if not isinstance(self._phase, FindPne) or round_ != self.round:
+            return self._end(round_, self._others(sender))
+        if sender in self._enough:
+            self._post.leave_out(sender)
+        self._enough.add(sender)
+        return self._advance()
 
     def ask(self) -> list[Effect]:
         """What is waited for has not come: ask for it, and go on without those who are gone."""
@@ -134,6 +149,8 @@ class Negotiation:
     def _agreed(self, phase: FindPne) -> list[Effect]:
         """An equilibrium is found: have it added up what all pay, if that matters."""
         found = self._found[self.round] = self._choice(phase.pace_s)
+        if self._enough:
+            return self._end(self.round, self._seat.neighbours)
         last = self.round == self._options.rounds
         if self._options.rounds == 1:
             return self._end(1)

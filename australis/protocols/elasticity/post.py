@@ -75,6 +75,10 @@ class Post:
         """Whether somebody has been asked in vain too often."""
         return self._asked.get(name, 0) > self._tries
 
+    def leave_out(self, name: str) -> None:
+        """Nothing more will come from somebody."""
+        self._asked[name] = self._tries + 1
+
     def ask(self, name: str, kind: type[Said], round_: int, iteration: int) -> list[Effect]:
         """Ask for something that should have come, unless that is of no use any more."""
         self._asked[name] = self._asked.get(name, 0) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
 
 from australis.elasticity.game import Game
@@ -48,6 +49,8 @@ class Floor:
         link: Link | None = None,
         seed: int = 1,
         skew_us: int = 0,
+        agent_class: type[AgentMachine] = AgentMachine,
+        cores: Mapping[str, int] | None = None,
     ) -> None:
         self.game = game
         self.options = options or ElasticityOptions()
@@ -56,16 +59,20 @@ class Floor:
         self.world.tap = self._count
         self.messages: Counter[str] = Counter()
         self.hosts: dict[str, AgentHost] = {}
-        self._seats = seats(game.graph)
+        self.seats = seats(game.graph)
+        self._agent_class = agent_class
         for name in game.graph.modules:
             clock = Clock(self.rng.randrange(skew_us)) if skew_us else None
-            self.hosts[name] = AgentHost(self, name, clock)
-            self.start(name)
+            self.hosts[name] = self._host(name, clock)
+            self.start(name, (cores or {}).get(name, 1))
+
+    def _host(self, name: str, clock: Clock | None) -> AgentHost:
+        return AgentHost(self, name, clock)
 
     def start(self, name: str, cores: int = 1) -> None:
         """Begin a life of an agent, and end the one before."""
         self.hosts[name].crash()
-        machine = AgentMachine(self._seats[name], self.game.modules[name], self.options)
+        machine = self._agent_class(self.seats[name], self.game.modules[name], self.options)
         self.hosts[name].start(machine, Started(cores))
 
     def _count(self, to: str, sender: str, message: Message) -> None:

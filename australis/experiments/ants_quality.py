@@ -35,7 +35,7 @@ class AntsQuality:
     name = "ants-quality"
     description = "Latency of placements by ants, beside the optimum, a centre and chance."
     reproduces = "ants figure 2"
-    duration = "25 min, quick 40 s"
+    duration = "4 min, quick 40 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """Both parts; with `quick` fewer seeds and queries."""

@@ -50,7 +50,7 @@ class AntsScale:
         "The part of 300 queries that is placed, and the part of the traffic that is ants."
     )
     reproduces = "ants figure 4"
-    duration = "30 min, quick 1 min"
+    duration = "15 min, quick 1 min"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """All sizes; with `quick` small ones."""

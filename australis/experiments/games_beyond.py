@@ -61,7 +61,7 @@ class GamesBeyond:
     name = "games-beyond"
     description = "Random graphs, lost messages, unequal prices, shared nodes, and rivals."
     reproduces = "nothing in the paper"
-    duration = "5 min, quick 40 s"
+    duration = "1 min, quick 15 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """Everything; with `quick` fewer and smaller graphs, and one repetition of each load."""

@@ -53,7 +53,7 @@ class GamesCost:
     name = "games-cost"
     description = "Cost and completed tasks of both strategies; the model beside simulated queues."
     reproduces = "games table V and figure 14"
-    duration = "8 min, quick 20 s"
+    duration = "5 min, quick 15 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """A hundred repetitions in the model, ten task by task; with `quick` four and one short one."""

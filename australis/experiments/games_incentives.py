@@ -56,7 +56,7 @@ class GamesIncentives:
     name = "games-incentives"
     description = "Rounds, and cost beside the social optimum, by the size of steps of incentives."
     reproduces = "games figures 15 and 16"
-    duration = "3 min, quick 15 s"
+    duration = "1 min, quick 10 s"
 
     def run(self, quick: bool, progress: Progress) -> Result:
         """Twenty repetitions; with `quick` two."""

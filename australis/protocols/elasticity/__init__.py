@@ -13,7 +13,10 @@ no longer less, or until the last round.
     machine.handle(Measured(running_s=7.9), now)      # whenever there is something to tell
     machine.handle(TimerFired("step"), now)           # the world fires what was asked for
 
-Whoever drives an agent carries out `SetCores`; `TellSettled` says how a step ended.
+Whoever drives an agent carries out `SetCores`; `TellSettled` says how a step ended. Where modules share
+the cores of a node it also tells each of their agents, before a step, what the node allows now
+(`Measured.least_s`, from `elasticity.shared.least_times_s`): an agent that is not told goes by what the
+node allowed at first, and may keep cores out of inertia that others there need.
 
 Promises, whatever becomes of messages and of other agents:
 

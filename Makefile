@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 AUSTRALIS := .venv/bin/australis
 
-.PHONY: demo demo-single demo-cluster test lint unit setup bench property crash chaos sim peers clean help
+.PHONY: demo demo-single demo-cluster test lint unit long setup bench explore property crash chaos sim peers clean help
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,16 +21,22 @@ demo-single: setup ## the network-monitoring query on one Spark, about a minute
 demo-cluster: setup ## the same on a standalone Spark cluster with two workers
 	@$(PY) -m examples.demo_cluster
 
-test: setup lint ## all tests, about 15 minutes on 2 cores; those with Spark beside those without
-	@$(PY) -m pytest --numprocesses=3
+test: setup lint ## all tests but the long ones, at most 12 minutes on 2 cores; says what took longest
+	@$(PY) -m pytest --numprocesses=3 -m "not long" --durations=25
 
 lint: setup ## ruff and mypy
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 
-unit: setup ## the tests of what needs neither Spark nor processes, a minute
-	@$(PY) -m pytest tests/kernel tests/queueing tests/placement tests/elasticity tests/streams tests/diagram tests/catalog tests/reference tests/protocols tests/test_layers.py
+unit: setup ## the tests that need neither Spark nor nodes nor a simulated world, a minute
+	@$(PY) -m pytest --numprocesses=2 -m unit
+
+long: setup ## the tests that `make test` leaves out; beside them: property, crash, chaos, sim
+	@$(PY) -m pytest --numprocesses=2 -m long --durations=25 --timeout=1800
+
+explore: setup ## property tests with new random examples, ten times as many as `make test` tries
+	@AUSTRALIS_HYPOTHESIS=explore $(PY) -m pytest --numprocesses=2 -m "unit or sim" --timeout=1800
 
 property: setup ## every operator under ten random data sets, against DuckDB
 	@AUSTRALIS_EXAMPLES=10 $(PY) -m pytest tests/spark/test_operators.py --timeout=3600
@@ -41,10 +47,15 @@ crash: setup ## kill -9 at random moments, a hundred times
 chaos: setup ## clusters of real processes, on Spark too, that are killed and cut off; some minutes
 	@$(PY) -m pytest tests/chaos --timeout=1800
 
-sim: setup ## twenty thousand fault schedules in the simulated world, five thousand of moves, two of ants, two of cores
+sim: setup ## fault schedules of every protocol in the simulated world, some twenty-five thousand of DPC's
 	@$(AUSTRALIS) sim ants --seeds 0:1999
 	@$(AUSTRALIS) sim elasticity --seeds 0:1999
+	@$(AUSTRALIS) sim contracts --seeds 0:1999
+	@$(AUSTRALIS) sim contracts --preset permanent --seeds 0:1999
+	@$(AUSTRALIS) sim ring --seeds 0:1999
+	@$(AUSTRALIS) sim register --seeds 0:9999
 	@$(AUSTRALIS) sim movement --seeds 0:4999
+	@$(AUSTRALIS) sim dpc --preset deployed --seeds 0:4999
 	@$(AUSTRALIS) sim dpc --seeds 0:19999
 
 peers: setup .peers/ready ## Flink, for `australis bench failover|partition --peers`

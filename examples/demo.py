@@ -24,9 +24,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from australis.live.client import Kind
-from australis.live.sources import open_reader
-from australis.live.trial import Trial, Verdict, free_ports, judge, rows_of
+from australis.runtime.client import ChangeKind
+from australis.runtime.sources import open_reader
+from australis.runtime.testbed import Comparison, Testbed, free_ports, judge, rows_of
 
 REPLICAS = ("a", "b")
 ACCEPTED_S = 8
@@ -108,7 +108,7 @@ class Act:
 class Stage:
     """Tells what happens, and what the client hears."""
 
-    def __init__(self, console: Console, trial: Trial) -> None:
+    def __init__(self, console: Console, trial: Testbed) -> None:
         self.trial = trial
         self.acts: list[Act] = []
         self._console = console
@@ -147,22 +147,22 @@ class Stage:
             for h in heard:
                 done = self._show(h.change.kind, h.change.batch, done)
 
-    def _show(self, kind: Kind, batch: pa.RecordBatch | None, tentative: bool) -> bool:
+    def _show(self, kind: ChangeKind, batch: pa.RecordBatch | None, tentative: bool) -> bool:
         """Print a change; whether something tentative has not been corrected yet."""
-        if kind is Kind.DONE and tentative:
+        if kind is ChangeKind.REC_DONE and tentative:
             self.say("[green]corrected[/]: what was tentative has been taken back and told again")
             return False
         for row in [] if batch is None else batch.to_pylist():
-            if kind is Kind.STABLE and ("stable", row["src"]) in self._seen:
+            if kind is ChangeKind.INSERTION and (kind, row["src"]) in self._seen:
                 continue
-            self._seen.add((kind.value, row["src"]))
+            self._seen.add((kind, row["src"]))
             ends = row["_stime"] + timedelta(microseconds=1)
-            colour = "bold red" if kind is Kind.STABLE else "yellow"
+            colour = "bold red" if kind is ChangeKind.INSERTION else "yellow"
             self.say(
                 f"  {kind.value:<9} {ends:%H:%M:%S} [{colour}]{row['src']:<14}[/]"
                 f" {row['connections']:>4} connections to {row['ports']:>3} ports"
             )
-        return tentative or kind is Kind.TENTATIVE
+        return tentative or kind is ChangeKind.TENTATIVE
 
     def close(self) -> None:
         """Say no more."""
@@ -195,9 +195,9 @@ def play(stage: Stage) -> None:
         trial.wait(6)
 
 
-def compared(trial: Trial) -> Verdict:
+def compared(trial: Testbed) -> Comparison:
     """All stable tuples, compared with DuckDB's answer over the same connections."""
-    stable = [h.change for h in trial.heard if h.change.kind is Kind.STABLE]
+    stable = [h.change for h in trial.heard if h.change.kind is ChangeKind.INSERTION]
     upto_us = trial.diagram.buckets.end(stable[-1].bucket)
     tables = []
     for source in trial.diagram.sources:
@@ -220,7 +220,7 @@ def _keyed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row | {"_id": (row["_stime"], row["src"])} for row in rows]
 
 
-def summary(console: Console, stage: Stage, verdict: Verdict) -> bool:
+def summary(console: Console, stage: Stage, verdict: Comparison) -> bool:
     """What happened; whether all of it is as promised."""
     table = Table(title="What happened, as the client saw it")
     table.add_column("what")
@@ -245,7 +245,7 @@ def main() -> int:
         "[bold]Australis[/]: who scans our network? Two replicas, three sites, two faults."
     )
     with tempfile.TemporaryDirectory(prefix="australis-demo-") as scratch:
-        with Trial(write_files(Path(scratch)), "suspects") as trial:
+        with Testbed(write_files(Path(scratch)), "suspects") as trial:
             stage = Stage(console, trial)
             play(stage)
             stage.close()

@@ -19,23 +19,18 @@ from pathlib import Path
 
 import pyspark
 
+from australis.runtime.testbed import free_ports
 from examples.demo_single import show
 
 HOST = "127.0.0.1"
 START_LIMIT_S = 60
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def standalone(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
     """A master and its workers on this machine; the address of the master."""
     home = Path(pyspark.__file__).parent
-    port = _free_port()
+    (port,) = free_ports(1)
     master = f"spark://{HOST}:{port}"
     environment = os.environ | {
         "SPARK_HOME": str(home),

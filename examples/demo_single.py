@@ -22,9 +22,9 @@ import pyarrow as pa
 from rich.console import Console
 
 import australis as au
-from australis.live.run import Running
-from australis.live.sources.attacks import truth
-from australis.live.sources.generate import read_options
+from australis.runtime.run import Running
+from australis.runtime.sources.attacks import truth
+from australis.runtime.sources.generate import read_options
 
 DIAGRAM = Path(__file__).parent / "network_monitoring.yaml"
 LIMIT_S = 600
@@ -98,7 +98,7 @@ def _without_sinks(diagram: au.Diagram) -> au.Diagram:
 
 def _connections(diagram: au.Diagram) -> pa.Table:
     """All tuples of all sites, generated once more: the same seed gives the same."""
-    from australis.live.sources import open_reader
+    from australis.runtime.sources import open_reader
 
     tables = []
     for source in diagram.sources:

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from australis.cli.research import LIBRARIES
+
 ROOT = Path(__file__).parent.parent / "australis"
 LAYERS = [
     *(
         "kernel",
+        "yamlfile",
         "queueing",
         "placement",
         "elasticity",
         "streams",
         "diagram",
-        "catalog",
+        "deployment",
         "reference",
     ),
     "protocols",
-    *("spark", "live", "bench", "cli"),
+    "node",
+    *("spark", "runtime", "cli"),
 ]
-"""From the bottom up; `sim` stands beside `live` and knows neither Spark nor Flight."""
-_BELOW_SIM = {*LAYERS[: LAYERS.index("protocols") + 1]}
+"""From the bottom up; `sim` stands beside `runtime` and knows neither Spark nor Flight."""
+_BELOW_SIM = {*LAYERS[: LAYERS.index("node") + 1]}
 MAY_IMPORT = {name: set(LAYERS[: i + 1]) for i, name in enumerate(LAYERS)} | {
     "reference": {"kernel", "streams", "diagram", "reference"},
     "sim": _BELOW_SIM | {"sim"},
-    "experiments": _BELOW_SIM | {"sim", "experiments"},
-    "bench": set(LAYERS[:-1]) | {"sim"},
-    "scenarios": set(LAYERS[:-2]) | {"sim", "scenarios"},
-    "cli": {*LAYERS, "sim", "experiments", "scenarios"},
+    "scenarios": set(LAYERS[:-1]) | {"sim", "scenarios"},
+    "cli": {*LAYERS, "sim", "scenarios"},
 }
-PURE = tuple(LAYERS[: LAYERS.index("protocols") + 1])
+PURE = tuple(LAYERS[: LAYERS.index("node") + 1])
 ALLOWED = {"random.Random"}
 """A generator that is handed over is not the global one."""
 IMPURE_MODULES = {
@@ -77,13 +81,34 @@ def test_imports_go_downward(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", modules(), ids=str)
+def test_only_the_command_line_loads_research(path: Path) -> None:
+    """The installed package works without it."""
+    named = [name for name in imports(path) if name.partition(".")[0] == "research"]
+    assert not named or package(path) == "cli", f"{path} imports {named}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=str)
+def test_libraries_of_the_research_extra_stay_outside(path: Path) -> None:
+    """An installation that only runs Australis does not have them."""
+    named = {name.partition(".")[0] for name in imports(path)} & {*LIBRARIES, "scipy"}
+    assert not named, f"{path} imports {named}"
+
+
+def test_the_research_extra_is_what_the_command_line_says_is_missing() -> None:
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
+    extra = {re.split(r"\W", one)[0] for one in project["optional-dependencies"]["research"]}
+    needed = {re.split(r"\W", one)[0] for one in project["dependencies"]}
+    assert extra == set(LIBRARIES)
+    assert not extra & needed
+
+
+@pytest.mark.parametrize("path", modules(), ids=str)
 def test_spark_and_flight_stay_in_their_packages(path: Path) -> None:
     for name in imports(path):
         if name.startswith(("pyspark", "py4j")):
-            # The benchmark drives bare Spark beside ours.
-            assert package(path) in ("spark", "bench"), f"{path} imports {name}"
+            assert package(path) == "spark", f"{path} imports {name}"
         if name.startswith(("asyncio", "pyarrow.flight")):
-            assert package(path) == "live", f"{path} imports {name}"
+            assert package(path) == "runtime", f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("path", in_package(*PURE), ids=str)

@@ -14,11 +14,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from australis.cli.interrupts import terminated_like_interrupted
+from australis.cli.research import missing_library_told, use_research
+from australis.deployment.cluster import Engine
 
 COUNT = click.IntRange(min=1)
 
 
 ALONE = click.option("--alone", is_flag=True, help="Without bare Structured Streaming beside it.")
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["spark", "reference"]),
+    default="spark",
+    show_default=True,
+    help="The engine of the replicas.",
+)
 PEERS = click.option("--peers", is_flag=True, help="With Flink too; `make peers` installs it.")
 
 
@@ -26,6 +35,8 @@ PEERS = click.option("--peers", is_flag=True, help="With Flink too; `make peers`
 @click.pass_context
 def bench(context: click.Context) -> None:
     """Measure, side by side, as ratios in one run."""
+    use_research("bench")
+    context.with_resource(missing_library_told("bench"))
     context.with_resource(terminated_like_interrupted())
 
 
@@ -47,7 +58,7 @@ def engine(rows: int, rounds: int, seconds: int, scratch: Path | None, as_json: 
     Windowed count and approximate distinct per source: throughput over stored
     rows, delay at 3,000 tuples/s, and peak memory.
     """
-    from australis.bench.engine import measure, table
+    from research.bench.engine import measure, table
 
     result = measure(rows, rounds, seconds, scratch, say=_to_stderr)
     _tell(result, table(result), as_json)
@@ -74,7 +85,7 @@ def kernel(nodes: int, messages: int, rounds: int, as_json: bool) -> None:
     Nodes in pairs send each other messages over links with latency and jitter:
     messages delivered per second of CPU time.
     """
-    from australis.bench.kernel import measure, table
+    from research.bench.kernel import measure, table
 
     result = measure(nodes, messages, rounds, say=_to_stderr)
     _tell(result, table(result), as_json)
@@ -84,19 +95,22 @@ def kernel(nodes: int, messages: int, rounds: int, as_json: bool) -> None:
 @click.option(
     "--rounds", type=COUNT, default=5, show_default=True, help="Failures of each kind and side."
 )
+@ENGINE
 @ALONE
 @PEERS
 @click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def failover(rounds: int, alone: bool, peers: bool, scratch: Path | None, as_json: bool) -> None:
+def failover(
+    rounds: int, engine: Engine, alone: bool, peers: bool, scratch: Path | None, as_json: bool
+) -> None:
     """Two replicas against bare Structured Streaming that is restarted.
 
     How long a client hears nothing after kill -9 and after SIGSTOP of the replica it
     reads from, and when it follows both replicas at once. About a quarter of an hour.
     """
-    from australis.bench.failover import measure, table
+    from research.bench.failover import measure, table
 
-    result = measure(rounds, scratch, _to_stderr, baseline=not alone, peers=peers)
+    result = measure(rounds, scratch, _to_stderr, engine=engine, baseline=not alone, peers=peers)
     _tell(result, table(result), as_json)
 
 
@@ -105,21 +119,27 @@ def failover(rounds: int, alone: bool, peers: bool, scratch: Path | None, as_jso
     "--failure", "failures", type=click.FloatRange(min=1), multiple=True,
     default=(2, 5, 15, 30, 60), show_default=True, help="Seconds; may be given several times.",
 )  # fmt: skip
+@ENGINE
 @ALONE
 @PEERS
 @click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def partition(
-    failures: tuple[float, ...], alone: bool, peers: bool, scratch: Path | None, as_json: bool
+    failures: tuple[float, ...],
+    engine: Engine,
+    alone: bool,
+    peers: bool,
+    scratch: Path | None,
+    as_json: bool,
 ) -> None:
     """One of two inputs of a chain is disconnected for a while.
 
     When the first tentative result comes, how late new results are, and how long it
     takes until all is corrected; and what others make of it. About four minutes for each.
     """
-    from australis.bench.partition import measure, table
+    from research.bench.partition import measure, table
 
-    result = measure(failures, scratch, _to_stderr, baseline=not alone, peers=peers)
+    result = measure(failures, scratch, _to_stderr, engine=engine, baseline=not alone, peers=peers)
     _tell(result, table(result), as_json)
 
 
@@ -135,7 +155,7 @@ def replicated(rows: int, rounds: int, scratch: Path | None, as_json: bool) -> N
 
     How many rows per second each replica works off, as a ratio. Needs two cores.
     """
-    from australis.bench.replicated import measure, table
+    from research.bench.replicated import measure, table
 
     result = measure(rows, rounds, scratch, _to_stderr)
     _tell(result, table(result), as_json)
@@ -160,7 +180,7 @@ def steady(minutes: float, warm_up: float, scratch: Path | None, as_json: bool) 
     3,000 tuples/s; the memory of each node's processes and the size of its files, and
     how they grow in a minute once everything is warm.
     """
-    from australis.bench.steady import measure, table
+    from research.bench.steady import measure, table
 
     result = measure(minutes, warm_up, scratch, _to_stderr)
     _tell(result, table(result), as_json)
@@ -178,7 +198,7 @@ def contracts(rounds: int, small: bool, as_json: bool) -> None:
     All runs of the thesis' figure 7-1, one run of a million participants with ten contracts
     each, and 995 participants beside a model with a simpy process for each. Two minutes.
     """
-    from australis.bench.contracts import measure, table
+    from research.bench.contracts import measure, table
 
     with _bar("figure 7-1") as done:
         result = measure(rounds, not small, _to_stderr, done)
@@ -191,7 +211,7 @@ def contracts(rounds: int, small: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def ring(peers: int, lookups: int, as_json: bool) -> None:
     """Lookups in a large ring of simulated peers: hops, and how long it takes."""
-    from australis.bench.ring import measure, table
+    from research.bench.ring import measure, table
 
     with _bar("lookups") as done:
         result = measure(peers, lookups, done)
@@ -213,7 +233,7 @@ def placement(instances: int, as_json: bool) -> None:
     How near to the optimum, and how long and how many evaluations of the queueing model it takes, from
     10 to 150 tasks. Some minutes.
     """
-    from australis.bench.placement import measure, table
+    from research.bench.placement import measure, table
 
     with _bar("queries") as done:
         result = measure(instances, _to_stderr, done)
@@ -233,7 +253,7 @@ def elasticity(repetitions: int, queued: int, compared: int, as_json: bool) -> N
     How long a control step takes with 5, 50 and 1,000 modules, how long 600 of them with both
     strategies and three loads, and what all that costs. Some minutes.
     """
-    from australis.bench.elasticity import measure, table
+    from research.bench.elasticity import measure, table
 
     with _bar("repetitions") as done:
         result = measure(repetitions, queued, compared, _to_stderr, done)
@@ -242,7 +262,7 @@ def elasticity(repetitions: int, queued: int, compared: int, as_json: bool) -> N
 
 @contextmanager
 def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error that is told how much is done, of how much."""
+    """A progress bar on standard error, called with the number done and the total."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
@@ -254,7 +274,7 @@ def _to_stderr(line: str) -> None:
 
 
 def _tell(result: dict[str, Any], text: str, as_json: bool) -> None:
-    """Print a result; exit code 1 if a target was missed."""
+    """Print a result; exit with code 1 if a target was missed."""
     click.echo(json.dumps(result) if as_json else text)
     if not all(target["ok"] for target in result["targets"]):
         sys.exit(1)

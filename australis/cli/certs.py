@@ -1,4 +1,4 @@
-"""`australis certs`: certificates by which nodes know each other."""
+"""`australis certs`: certificates with which nodes authenticate each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from australis.kernel.errors import UserError
 
 if TYPE_CHECKING:
-    from australis.live.certs import Issued
+    from australis.runtime.certs import Issued
 
 
 @click.command()
@@ -66,7 +66,7 @@ def certs(
       australis certs certs --node n3 --host n3=10.0.0.5   one more, on another machine
       australis certs certs --node n1 --renew              before n1's certificate expires
     """
-    from australis.live.certs import issue
+    from australis.runtime.certs import issue
 
     issued = issue(directory, _reached(nodes, hosts), days, renew)
     if as_json:
@@ -79,7 +79,7 @@ def certs(
 
 
 def _reached(nodes: tuple[str, ...], hosts: tuple[str, ...]) -> dict[str, list[str]]:
-    """The addresses of each node; none where nobody said any."""
+    """The addresses of each node; none for nodes without a given address."""
     reached: dict[str, list[str]] = {node: [] for node in nodes}
     for text in hosts:
         name, equals, address = text.partition("=")

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from australis.cli.interrupts import asked_to_stop, terminated_like_interrupted
+from australis.cli.kinds import FileKind, expect
 from australis.kernel.errors import Stopped, UserError
 
 if TYPE_CHECKING:
-    from australis.catalog.cluster import Cluster
+    from australis.deployment.cluster import Cluster
     from australis.diagram.model import Diagram
 
 LOOK_S = 0.1
 START_S = 180.0
-"""How long `up --detach` waits for all nodes; Spark takes a while."""
+"""How long `up --detach` waits for all nodes, including the start of Spark."""
 DOWN_S = 25.0
-"""How long a supervisor has to stop its nodes, which it kills if they take too long."""
+"""How long a supervisor may take to stop its nodes; it kills nodes that take too long."""
 
 FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 IDENTITY = click.option(
@@ -32,13 +33,13 @@ IDENTITY = click.option(
 
 
 class Teller:
-    """Says lines to a person, or the same as JSON to a program."""
+    """Prints lines for people, or the same as JSON for programs."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
 
     def __call__(self, sentence: str, **about: object) -> None:
-        """Say what has happened."""
+        """Print an event."""
         click.echo(json.dumps(about) if self._as_json else sentence)
 
 
@@ -63,13 +64,14 @@ def node(name: str, file: Path, as_json: bool) -> None:
     Example:
       australis node a --cluster examples/cluster.yaml
     """
-    from australis.live.client import load_cluster
-    from australis.live.node.memory import give_back
-    from australis.live.node.process import Node
-    from australis.live.processes import PidFile
-    from australis.live.supervise import pid_file
+    from australis.runtime.client import load_cluster
+    from australis.runtime.node.memory import give_back
+    from australis.runtime.node.process import Node
+    from australis.runtime.processes import PidFile
+    from australis.runtime.supervise import pid_file
 
     give_back()
+    expect(file, FileKind.CLUSTER)
     say = Teller(as_json)
     cluster, diagram, base = load_cluster(file)
     one = Node(cluster, diagram, name, base=base)
@@ -108,9 +110,12 @@ def up(file: Path, detach: bool, as_json: bool) -> None:
       australis up examples/cluster.yaml             until Ctrl-C
       australis up examples/cluster.yaml --detach    in the background
     """
-    from australis.live.client import load_cluster
+    from australis.runtime.checks import check_parts
+    from australis.runtime.client import load_cluster
 
+    expect(file, FileKind.CLUSTER)
     cluster, diagram, base = load_cluster(file, needs_epoch=False)
+    check_parts(diagram, base)
     if detach:
         _detach(file, cluster, base, Teller(as_json))
     else:
@@ -118,9 +123,9 @@ def up(file: Path, detach: bool, as_json: bool) -> None:
 
 
 def _supervise(file: Path, cluster: Cluster, diagram: Diagram, base: Path, say: Teller) -> None:
-    from australis.live.epoch import keep_epoch
-    from australis.live.processes import PidFile
-    from australis.live.supervise import Supervisor, supervisor_file
+    from australis.runtime.epoch import keep_epoch
+    from australis.runtime.processes import PidFile
+    from australis.runtime.supervise import Supervisor, supervisor_file
 
     state = base / cluster.state
     with asked_to_stop() as request, PidFile(supervisor_file(state), cluster.name):
@@ -141,8 +146,8 @@ def _supervise(file: Path, cluster: Cluster, diagram: Diagram, base: Path, say: 
 
 
 def _detach(file: Path, cluster: Cluster, base: Path, say: Teller) -> None:
-    from australis.live.processes import named_in, number
-    from australis.live.supervise import detach, supervisor_file
+    from australis.runtime.processes import named_in, number
+    from australis.runtime.supervise import detach, supervisor_file
 
     state = base / cluster.state
     if (process := named_in(supervisor_file(state))) is not None:
@@ -171,10 +176,11 @@ def down(file: Path, as_json: bool) -> None:
     Example:
       australis down examples/cluster.yaml
     """
-    from australis.live.client import load_nodes
-    from australis.live.processes import end, named_in, number, runs
-    from australis.live.supervise import pid_file, supervisor_file
+    from australis.runtime.client import load_nodes
+    from australis.runtime.processes import end, named_in, number, runs
+    from australis.runtime.supervise import pid_file, supervisor_file
 
+    expect(file, FileKind.CLUSTER)
     cluster, base = load_nodes(file)
     state = base / cluster.state
     files = {name: pid_file(state, name) for name in cluster.nodes}

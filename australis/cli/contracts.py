@@ -12,9 +12,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from australis.cli.files import read_text
+from australis.cli.kinds import FileKind, expect
+from australis.cli.options import Duration, former
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import Place, UserError
+from australis.runtime.files import read_text
 
 if TYPE_CHECKING:
     from australis.protocols.contracts.planning import Advice
@@ -36,7 +38,12 @@ def contracts() -> None:
 @contracts.command()
 @FILE
 def check(file: Path) -> None:
-    """Check a federation file."""
+    """Check a federation file.
+
+    \b
+    Example:
+      australis contracts check examples/federation.yaml
+    """
     members = _load(file)
     click.echo(
         f"{file}: ok, {len(members.participants)} participants with {len(members.contracts)}"
@@ -47,10 +54,13 @@ def check(file: Path) -> None:
 @contracts.command()
 @FILE
 @click.option(
-    "--seconds", type=click.FloatRange(min=1), default=600, show_default=True,
+    "--for", "seconds", type=Duration(), default="10 min", show_default=True,
     help="Simulated time at most; it ends earlier when nothing moves any more.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=1, show_default=True, help="Who wakes up when.")
+@former("--seconds", into="seconds", kind=click.FloatRange(min=1))
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Who wakes up when."
+)
 @click.option(
     "--loss", type=click.FloatRange(0, 0.9), default=0.0, show_default=True,
     help="The part of the messages that get lost.",
@@ -60,6 +70,10 @@ def run(file: Path, seconds: float, seed: int, loss: float, as_json: bool) -> No
     """Simulate the participants of a federation file until movements stop.
 
     Where the tasks are in the end, what each participant saves, and who owes whom.
+
+    \b
+    Example:
+      australis contracts run examples/federation.yaml --for '5 min' --loss 0.1
     """
     from australis.sim.contracts.trial import simulate_members
 
@@ -89,7 +103,7 @@ def run(file: Path, seconds: float, seed: int, loss: float, as_json: bool) -> No
         f" {found['cost']:,.1f} instead of {found['cost_before']:,.1f}"
     )
     if not found["stopped"]:
-        console.print(f"movements had not stopped after {seconds:g} s: see --seconds")
+        console.print(f"movements had not stopped after {seconds:g} s: see --for")
 
 
 @contracts.command()
@@ -115,13 +129,17 @@ def advise(
 
     RECORD has one number of tasks a line, measured at regular times. Partners are taken to be
     loaded as you are.
+
+    \b
+    Example:
+      australis contracts advise load.txt --capacity 100
     """
     import numpy as np
 
     from australis.protocols.contracts.costs import Costs, InFlight, Levels, Load
     from australis.protocols.contracts.planning import advise as find
 
-    # A queue that is not used up at capacity: a tenth more would be.
+    # The queue's curve ends a tenth above capacity, since it must be finite at capacity.
     curve: Any = InFlight(capacity * 1.1) if queue else Levels()
     costs, task = Costs(cpu=curve), Load(cpu=1.0)
     rng = np.random.default_rng(1)
@@ -192,8 +210,9 @@ def _tell(advice: Advice) -> None:
 
 
 def _load(file: Path) -> Any:
-    from australis.protocols.contracts.text import load
+    from australis.protocols.contracts.federation_file import load
 
+    expect(file, FileKind.FEDERATION)
     return load(read_text(file), str(file))
 
 

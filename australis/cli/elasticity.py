@@ -1,4 +1,4 @@
-"""`australis elasticity`: how many cores the modules of a described graph get, and what it costs."""
+"""`australis elasticity`: how many cores the modules of a graph get, and what they cost."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from australis.cli.files import read_text
+from australis.cli.kinds import FileKind, expect
 from australis.elasticity.cost import Module
 from australis.elasticity.equilibrium import Stability, integer_optimum, social_optimum
 from australis.elasticity.game import Degrees, Game
-from australis.elasticity.incentives import Outcome, cooperate
+from australis.elasticity.incentives import IncentiveOutcome, cooperate
 from australis.elasticity.performance import TIED, Performance
 from australis.elasticity.rounding import Rounding, whole_cores
 from australis.elasticity.service import Feed, Paced
 from australis.elasticity.shared import Node
-from australis.kernel.errors import UserError
+from australis.kernel.errors import UserError, unknown_name
+from australis.runtime.files import read_text
 
 if TYPE_CHECKING:
-    from australis.sim.elasticity.text import Plan
+    from australis.sim.elasticity.elasticity_file import ElasticityFile
 
 REASONS = {
     "limit": "it may have no more",
@@ -37,15 +38,15 @@ REASONS = {
     "rounding": "they were rounded down",
     "price": "it takes no more at their price",
 }
-LONGEST = 9
-"""Digits of a number of cores."""
+MAX_DIGITS = 9
+"""The largest number of digits in a number of cores."""
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
     "--cores", "asked", multiple=True, metavar="MODULE=N",
-    help="Answer for so many cores of a module; may be repeated. Others have what they get with"
+    help="The number of cores of a module; may be repeated. The others have as many as with"
     " incentives.",
 )  # fmt: skip
 @click.option(
@@ -59,7 +60,7 @@ LONGEST = 9
 )  # fmt: skip
 @click.option(
     "--rounds", type=click.IntRange(min=1),
-    help="After so many rounds incentives grow no more; with 1 there are none.  [default: what FILE"
+    help="The number of rounds in which incentives grow; with 1 there are none.  [default: what FILE"
     " says, else 50]",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -87,8 +88,9 @@ def elasticity(
 
     Exit codes: 0 done, 2 wrong input.
     """
-    from australis.sim.elasticity.text import load
+    from australis.sim.elasticity.elasticity_file import load
 
+    expect(file, FileKind.ELASTICITY)
     plan = load(read_text(file), str(file))
     given = plan.incentives
     outcome = cooperate(
@@ -105,15 +107,18 @@ def elasticity(
         _tell(found)
 
 
-def _asked(written: Iterable[str], plan: Plan) -> dict[str, int]:
+def _asked(written: Iterable[str], plan: ElasticityFile) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in written:
         name, _, number = text.rpartition("=")
-        if not name or not number.isdecimal() or len(number) > LONGEST:
+        if not name or not number.isdecimal() or len(number) > MAX_DIGITS:
             raise UserError(f"should be MODULE=N, not {text!r}", name="--cores")
         module = plan.apart.modules.get(name)
         if module is None or isinstance(module.service, Feed):
-            raise UserError("is asked about but is no module", name=name)
+            known = [
+                m for m, one in plan.apart.modules.items() if not isinstance(one.service, Feed)
+            ]
+            raise unknown_name(name, known, "is asked about but is no module", heading="modules")
         if name in found:
             raise UserError("is asked about twice", name=name)
         if not 1 <= int(number) <= module.most:
@@ -127,37 +132,37 @@ def _asked(written: Iterable[str], plan: Plan) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Answers:
-    """What there is to say of a plan with some whole cores."""
+    """The answers for a plan with the given whole cores."""
 
-    plan: Plan
+    plan: ElasticityFile
     rounding: Rounding
     asked: Mapping[str, int]
-    outcome: Outcome
+    outcome: IncentiveOutcome
 
     @cached_property
     def modules(self) -> dict[str, Module]:
-        """Without a virtual source, and as if each had its cores for itself."""
+        """The modules without a virtual source, as if each had its cores for itself."""
         modules = self.plan.apart.modules
         return {name: m for name, m in modules.items() if not isinstance(m.service, Feed)}
 
     @cached_property
     def cores(self) -> dict[str, int]:
-        """What everything that follows is about."""
+        """The cores to which all other answers refer."""
         return {**self._whole(self.outcome.profile.degrees), **self.asked}
 
     @cached_property
     def performance(self) -> Performance:
-        """How fast everything is with them."""
+        """The performance with these cores."""
         return self.plan.apart.performance(self.cores)
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
-        """By module."""
+        """The node of each module."""
         return {name: node for node in self.plan.nodes for name in node.modules}
 
     @cached_property
     def one_more(self) -> dict[str, float]:
-        """What it changes for all together, if there is room for it."""
+        """How one more core of a module changes the total cost, if there is room for it."""
         return {
             name: change
             for name, change in self.plan.apart.one_more(self.cores).items()
@@ -165,14 +170,14 @@ class _Answers:
         }
 
     def check_room(self) -> None:
-        """Refuse what is more than a node has."""
+        """Refuse cores beyond what a node has."""
         for node in self.plan.nodes:
             if self.room(node) < 0:
                 each = ", ".join(f"{name}: {self.cores[name]}" for name in node.modules)
                 raise UserError(f"has only {node.cores} cores ({each})", name=node.name)
 
     def room(self, node: Node) -> int:
-        """How many cores of a node nobody has."""
+        """The number of unused cores of a node."""
         return node.cores - sum(self.cores[name] for name in node.modules)
 
     def why(self, name: str) -> str:
@@ -189,10 +194,10 @@ class _Answers:
         rounded = cores < self.outcome.profile.degrees[name] * (1 - TIED)
         return "rounding" if rounded else "price"
 
-    # --- as an object -------------------------------------------------------------------------------
+    # --- JSON -------------------------------------------------------------------------------------
 
     def summary(self) -> dict[str, Any]:
-        """All of it."""
+        """The object that `--json` prints."""
         game, outcome = self.plan.game, self.outcome
         optimum = social_optimum(game)
         selfish, played = Stability(outcome.first, optimum), Stability(outcome.profile, optimum)
@@ -239,8 +244,9 @@ class _Answers:
         return None if change is None else {"changes_cost": change, "is_worth_it": change < 0}
 
     def _bottlenecks(self) -> list[dict[str, Any]]:
-        """Nobody, if all tasks are completed that come; and not who is as slow only because there is
-        no point in being faster than those that cannot be."""
+        """The bottlenecks: none if all arriving tasks are completed; a module that is slow only
+        because the others cannot be faster is not one.
+        """
         if self.performance.pace_s <= self.plan.every_s * (1 + TIED):
             return [{"module": None, "why": "arrivals"}]
         found = {name: self.why(name) for name in self.performance.bottlenecks}
@@ -271,7 +277,7 @@ class _Answers:
 
 
 def _unpaced(module: Module) -> Module:
-    """As if enough tasks came to it."""
+    """The module as if enough tasks arrived at it."""
     service = module.service
     return replace(module, service=service.service if isinstance(service, Paced) else service)
 
@@ -285,7 +291,7 @@ def _figures(game: Game, degrees: Degrees) -> dict[str, float]:
     }
 
 
-# --- for people -------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 CHOICES = {
     "selfish": "everybody for itself",

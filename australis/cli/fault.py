@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from australis.cli.cluster import FILE, IDENTITY
+from australis.cli.kinds import FileKind, expect
+from australis.cli.options import Duration, former
 from australis.kernel.errors import UserError
 
 if TYPE_CHECKING:
-    from australis.live.rehearse import Network
+    from australis.runtime.fault_injection import Network
 
 NODE = click.argument("node")
 ONE_WAY = click.option(
@@ -35,21 +37,23 @@ def fault() -> None:
 
 
 def _signal(file: Path, node: str, what: signal.Signals) -> int:
-    from australis.live.client import load_nodes
-    from australis.live.rehearse import signal_node
+    from australis.runtime.client import load_nodes
+    from australis.runtime.fault_injection import signal_node
 
+    expect(file, FileKind.CLUSTER)
     cluster, base = load_nodes(file)
     return signal_node(cluster, base, node, what)
 
 
 def _network(file: Path, identity: str | None) -> Network:
-    from australis.live.client import load_nodes
-    from australis.live.operate import Operator
-    from australis.live.rehearse import Network, check_allowed
+    from australis.runtime.admin import AdminClient
+    from australis.runtime.client import load_nodes
+    from australis.runtime.fault_injection import Network, check_allowed
 
+    expect(file, FileKind.CLUSTER)
     cluster, base = load_nodes(file)
     check_allowed(cluster)
-    return Network(Operator(cluster, base, identity))
+    return Network(AdminClient(cluster, base, identity))
 
 
 @fault.command()
@@ -118,12 +122,14 @@ def cut(file: Path, node: str, other: str, one_way: bool, identity: str | None) 
 @NODE
 @click.argument("other")
 @click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, max=60, min_open=True),
-    default=0.5,
+    "--by",
+    "seconds",
+    type=Duration(longest_s=60),
+    default="500 ms",
     show_default=True,
     help="How much longer every message takes.",
 )
+@former("--seconds", into="seconds", kind=click.FloatRange(min=0, max=60, min_open=True))
 @ONE_WAY
 @IDENTITY
 def slow(
@@ -133,7 +139,7 @@ def slow(
 
     \b
     Example:
-      australis fault slow examples/cluster.yaml a edge --seconds 0.2
+      australis fault slow examples/cluster.yaml a edge --by '200 ms'
     """
     _network(file, identity).slow(node, other, seconds, one_way=one_way)
     how = f"hears {other} {seconds:g} s later"

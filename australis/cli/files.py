@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
+
 from australis.kernel.errors import UserError
 
 
-def read_text(path: Path) -> str:
-    """What is in a file; if it cannot be read, one sentence says why."""
+def write_text(text: str, to: str) -> None:
+    """Write a text to a file, or to standard output where the name is '-'."""
+    if to == "-":
+        click.echo(text)
+        return
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        raise UserError(f"cannot be read: {why}", name=str(path)) from None
+        Path(to).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror}", name=to) from None

@@ -24,14 +24,16 @@ def terminated_like_interrupted() -> Iterator[None]:
 
 @dataclass
 class Request:
-    """Whether somebody has asked to stop."""
+    """Whether a stop was requested."""
 
     made: bool = False
 
 
 @contextmanager
 def asked_to_stop() -> Iterator[Request]:
-    """Note these, and the end of the terminal, instead of raising: nothing is left half done."""
+    """Record these signals, and the end of the terminal, instead of raising, so that work can
+    finish.
+    """
     request = Request()
 
     def note(_signal: int, _frame: object) -> None:

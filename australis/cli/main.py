@@ -13,39 +13,83 @@ from typing import Any
 import click
 
 from australis import __version__
-from australis.cli.bench import bench
-from australis.cli.certs import certs
-from australis.cli.cluster import down, node, up
-from australis.cli.contracts import contracts
-from australis.cli.diagrams import check, convert, draw
-from australis.cli.elasticity import elasticity
-from australis.cli.experiment import experiment
-from australis.cli.fault import fault
-from australis.cli.place import place
-from australis.cli.run import run
-from australis.cli.scenario import scenario
-from australis.cli.sim import sim
-from australis.cli.sim_ants import ants
-from australis.cli.sim_elasticity import sim_elasticity
-from australis.cli.sim_hotspots import hotspots
-from australis.cli.sim_movement import movement
-from australis.cli.status import status
-from australis.cli.tail import tail
+from australis.cli.lazy import LazyCommand, LazyGroup
 from australis.kernel.errors import Stopped, UserError
 
+COMMANDS = {
+    "bench": LazyCommand(
+        "australis.cli.bench:bench", "Measure, side by side, as ratios in one run."
+    ),
+    "certs": LazyCommand(
+        "australis.cli.certs:certs",
+        "Make certificates by which nodes know each other and encrypt what they send.",
+    ),
+    "chaos": LazyCommand(
+        "australis.cli.chaos:chaos",
+        "Let random faults happen to real clusters, and check every promise.",
+    ),
+    "check": LazyCommand(
+        "australis.cli.diagrams:check", "Find the mistakes in a file before anything runs."
+    ),
+    "contracts": LazyCommand(
+        "australis.cli.contracts:contracts",
+        "Share load with others under contracts: plan, check, try.",
+    ),
+    "convert": LazyCommand(
+        "australis.cli.diagrams:convert", "Write a YAML diagram as Python, or a Python one as YAML."
+    ),
+    "down": LazyCommand(
+        "australis.cli.cluster:down", "Stop the nodes of a cluster that run on this machine."
+    ),
+    "draw": LazyCommand("australis.cli.diagrams:draw", "Draw a diagram, as text or SVG."),
+    "elasticity": LazyCommand(
+        "australis.cli.elasticity:elasticity",
+        "Say how many cores the modules of FILE should have, and what that costs.",
+    ),
+    "experiment": LazyCommand(
+        "australis.cli.experiment:experiment",
+        "Run the papers' experiments again, with a verdict on each of their claims.",
+    ),
+    "fault": LazyCommand(
+        "australis.cli.fault:fault",
+        "Rehearse failures, where the cluster file says 'faults: allowed'.",
+    ),
+    "node": LazyCommand("australis.cli.cluster:node", "Run one node of a cluster."),
+    "place": LazyCommand(
+        "australis.cli.place:place",
+        "Place the queries of FILE on its servers, as a colony of ants would.",
+    ),
+    "run": LazyCommand("australis.cli.run:run", "Run a diagram."),
+    "scenario": LazyCommand(
+        "australis.cli.scenario:scenario",
+        "Let a cluster fail as a file says, and look at what its client sees.",
+    ),
+    "sim": LazyCommand(
+        "australis.cli.sim:sim",
+        "Run protocols in a simulated world, reproducibly from a seed.",
+    ),
+    "status": LazyCommand(
+        "australis.cli.status:status", "Show what runs where in a cluster, and how it is doing."
+    ),
+    "tail": LazyCommand(
+        "australis.cli.tail:tail", "Print the tuples of a stream as they come, with their types."
+    ),
+    "up": LazyCommand("australis.cli.cluster:up", "Start all nodes of a cluster on this machine."),
+}
 
-class _Commands(click.Group):
-    """Whoever reads what is printed may stop reading: `australis tail ... | head`."""
+
+class _Commands(LazyGroup):
+    """A group that handles a reader that closes the pipe, as in `australis tail ... | head`."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Carry a command out; nothing is wrong when nobody reads on."""
+        """Run a command; a closed pipe is not an error."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
         except BrokenPipeError:
             pass
-        except SystemExit as ended:  # rich says so
+        except SystemExit as ended:  # rich raises it for a closed pipe
             if not isinstance(ended.__context__, BrokenPipeError):
                 raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -54,6 +98,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
+    table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="australis")
@@ -65,19 +110,8 @@ def cli() -> None:
     """
 
 
-for command in (
-    *(check, draw, convert, run, up, down, status, tail, fault, node, certs),
-    *(contracts, place, elasticity, sim, scenario, bench, experiment),
-):
-    cli.add_command(command)
-sim.add_command(ants)
-sim.add_command(sim_elasticity)
-sim.add_command(movement)
-sim.add_command(hotspots)
-
-
 def main() -> None:
-    """Run the command line; mistakes are told in one sentence."""
+    """Run the command line; report a user's mistake as one sentence."""
     try:
         code = cli.main(standalone_mode=False)
     except UserError as error:

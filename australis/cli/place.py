@@ -13,27 +13,42 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from australis.cli.files import read_text
+from australis.cli.files import write_text
+from australis.cli.kinds import FileKind, expect
+from australis.cli.options import Duration, former
+from australis.cli.research import use_research
 from australis.kernel.errors import UserError
+from australis.runtime.files import read_text
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it there too.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True,
+    "--svg", metavar="FILE",
+    help="Draw it as SVG into this file; - is standard output, instead of the tables.",
+)  # fmt: skip
+@click.option(
+    "--for", "seconds", type=Duration(), default="60 s", show_default=True,
     help="Simulated time in which ants look for something better.",
 )  # fmt: skip
+@former("--seconds", into="seconds", kind=click.FloatRange(min=0))
 @click.option(
     "--beside", is_flag=True,
-    help="Show beside it what a search finds that knows everything; slow for many tasks.",
+    help="Show the centralized optimum beside it, as far as a local search finds it; slow for many"
+    " tasks, and needs a checkout.",
 )  # fmt: skip
 @click.option("--no-reuse", is_flag=True, help="Let every query do all of its own tasks.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Chance.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Seed of all chance.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def place(
     file: Path,
-    svg: Path | None,
+    svg: str | None,
     seconds: float,
     beside: bool,
     no_reuse: bool,
@@ -55,12 +70,17 @@ def place(
     Exit codes: 0 all queries are placed, 1 some are not, 2 wrong input.
     """
     from australis.protocols.ants.events import AntOptions
-    from australis.sim.ants.colony import Colony
     from australis.sim.ants.draw import svg as drawn
-    from australis.sim.ants.text import load
+    from australis.sim.ants.placement_file import load
+    from australis.sim.ants.simulation import AntsSimulation
 
+    if svg == "-" and as_json:
+        raise UserError("goes with --svg FILE: both cannot be on standard output", name="--json")
+    if beside:
+        use_research("place --beside")
+    expect(file, FileKind.PLACEMENT)
     plan = load(read_text(file), str(file))
-    colony = Colony(plan.network, seed, AntOptions(reuse=not no_reuse))
+    colony = AntsSimulation(plan.network, seed, AntOptions(reuse=not no_reuse))
     colony.settle()
     for query in plan.queries:
         colony.submit(query)
@@ -69,22 +89,19 @@ def place(
     colony.run(seconds)
     found = _summary(colony, _best(colony, seed) if beside else {})
     if svg is not None:
-        try:
-            queries = {name: colony.left(name) for name in colony.placements}
-            svg.write_text(drawn(plan.network, queries, colony.placements))
-        except OSError as error:
-            raise UserError(f"{svg}: cannot be written: {error.strerror}") from None
+        queries = {name: colony.left(name) for name in colony.placements}
+        write_text(drawn(plan.network, queries, colony.placements), svg)
     if as_json:
         click.echo(json.dumps(found))
-    else:
+    elif svg != "-":
         _tell(found)
     sys.exit(1 if found["unplaced"] else 0)
 
 
 def _best(colony: Any, seed: int) -> dict[str, float]:
-    """The latency of each query if it were placed anew by somebody who knows everything."""
+    """The latency of each query if a centralized local search placed it anew."""
     from australis.placement.model import Placement
-    from australis.placement.search import local_search
+    from research.ants.search import local_search
 
     books = colony.books()
     found = {}

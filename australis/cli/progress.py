@@ -1,4 +1,4 @@
-"""What a long run shows: rate, delay and position; nothing when not on a terminal."""
+"""The progress of a long run: rate, position and remaining input; silent without a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from australis.streams.buckets import END_OF_STREAM_US
+from australis.runtime.progress import StreamProgress, progress_of
 
 
 class Progress:
@@ -44,12 +44,12 @@ class Progress:
             self._live.stop()
 
     def step(self, what: str) -> None:
-        """Say what is being done now."""
+        """Show the present step."""
         if self._on:
             self._live.update(Text(f"{what} ..."), refresh=True)
 
     def show(self, running: Any) -> None:
-        """Show where every stream is."""
+        """Show the position of every stream."""
         if not self._on:
             return
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -58,23 +58,16 @@ class Progress:
             ("tuples", "right"),
             ("per s", "right"),
             ("up to", "left"),
-            ("behind", "right"),
+            ("still to read", "left"),
         ):
             table.add_column(heading, justify=side)  # type: ignore[arg-type]
-        logs = running.datapath.logs
-        newest = max(
-            (log.boundary_us for log in logs.values() if log.boundary_us < END_OF_STREAM_US),
-            default=0,
-        )
-        for name, log in logs.items():
-            proxy = running.sources.get(name)
-            rows = proxy.stats.rows if proxy is not None else log.appended_rows
+        for name, one in progress_of(running).items():
             table.add_row(
                 name,
-                f"{rows:,}",
-                f"{self._rate(name, rows):,.0f}",
-                _position(log.boundary_us),
-                _behind(log.boundary_us, newest),
+                f"{one.tuples:,}",
+                f"{self._rate(name, one.tuples):,.0f}",
+                _position(one),
+                _ahead(one, name in running.sources),
             )
         self._live.update(table)
 
@@ -89,15 +82,35 @@ class Progress:
         return rate
 
 
-def _position(boundary_us: int) -> str:
-    if boundary_us >= END_OF_STREAM_US:
+def _position(one: StreamProgress) -> str:
+    if one.complete:
         return "complete"
-    if boundary_us == 0:
+    if one.upto_us == 0:
         return "-"
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(boundary_us / 1e6))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(one.upto_us / 1e6))
 
 
-def _behind(boundary_us: int, newest_us: int) -> str:
-    if boundary_us >= END_OF_STREAM_US or boundary_us == 0:
+def _ahead(one: StreamProgress, is_source: bool) -> str:
+    """The remaining input of a stream, if it is known."""
+    if one.complete:
         return ""
-    return f"{(newest_us - boundary_us) / 1e6:.1f} s"
+    if is_source:
+        return "reading" if one.share is None else f"reading, {one.share:.0%} read"
+    if not one.unread_tuples:
+        return ""
+    return f"{one.unread_tuples:,} tuples, {span(one.behind_us)} of stream time"
+
+
+def span(us: int) -> str:
+    """A duration in the format of a clock.
+
+    >>> span(12_000_000), span(3_723_000_000), span(200_000_000_000), span(400_000)
+    ('00:12', '1:02:03', '2 days 7:33:20', '0.4 s')
+    """
+    if us < 1_000_000:
+        return f"{us / 1e6:.1f} s"
+    minutes, seconds = divmod(us // 1_000_000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours or days else f"{minutes:02}:{seconds:02}"
+    return f"{days} day{'s' if days > 1 else ''} {clock}" if days else clock

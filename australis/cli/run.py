@@ -12,19 +12,12 @@ from typing import Any
 import click
 
 from australis.cli.interrupts import terminated_like_interrupted
+from australis.cli.kinds import FileKind, expect
+from australis.cli.options import Duration
 from australis.cli.progress import Progress
-from australis.kernel.durations import SECOND, parse_duration
 from australis.kernel.errors import UserError
-from australis.live.load import load
-
-
-def _duration(_ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    if value is None:
-        return None
-    try:
-        return parse_duration(value) / SECOND
-    except UserError as error:
-        raise error.at(None, param.opts[0]) from None
+from australis.runtime.load import load
+from australis.runtime.progress import progress_of
 
 
 def _settings(
@@ -61,7 +54,7 @@ def _settings(
     show_default=True,
     help="Address of this machine that Spark's workers can reach.",
 )
-@click.option("--for", "for_s", callback=_duration, help="Stop after this long, e.g. '60 s'.")
+@click.option("--for", "for_s", type=Duration(), help="Stop after this long, e.g. '60 s'.")
 @click.option(
     "--rows-per-batch",
     type=click.IntRange(min=1),
@@ -96,10 +89,16 @@ def run(
     It ends when all its sources have ended. Stop it with Ctrl-C (or kill it) and
     run the same command again: it goes on where it was, with nothing lost and
     nothing twice.
+
+    \b
+    Examples:
+      australis run examples/network_monitoring.yaml
+      australis run examples/network_monitoring.yaml --fresh --for '60 s' --json
     """
+    expect(file, FileKind.DIAGRAM)
     diagram = load(file)
 
-    from australis.live.run import Running
+    from australis.runtime.run import Running
 
     root = state if state is not None else Path(".australis") / diagram.name
     progress = Progress(quiet=quiet or as_json)
@@ -117,7 +116,7 @@ def run(
     )
     began = time.monotonic()
     interrupted = False
-    # Standard output is for the JSON object alone; a console sink goes beside it.
+    # Standard output is for the JSON object alone; a console sink writes to standard error.
     aside = redirect_stdout(sys.stderr) if as_json else nullcontext()
     with aside, progress, running, terminated_like_interrupted():
         try:
@@ -150,10 +149,9 @@ def _summary(running: Any, seconds: float, interrupted: bool) -> dict[str, Any]:
         "rows_per_second": round(rows / seconds) if seconds else 0,
         "sources": sources,
         "results": {
-            s: running.datapath.logs[s].appended_rows
-            for s in running.diagram.results
-            if s in running.datapath.logs
+            s: running.logs[s].appended_rows for s in running.diagram.results if s in running.logs
         },
+        "streams": {name: one.as_json() for name, one in progress_of(running).items()},
         "state": str(running.state.root),
     }
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from australis.cli.interrupts import terminated_like_interrupted
+from australis.cli.kinds import FileKind, expect
+from australis.cli.step_line import StepLine
 
 if TYPE_CHECKING:
-    from australis.catalog.cluster import Engine
+    from australis.deployment.cluster import Engine
     from australis.scenarios.model import Scenario
     from australis.scenarios.verdict import Facts, Verdict
 
@@ -70,11 +72,13 @@ def run(files: tuple[Path, ...], world: str, engine: Engine, as_json: bool) -> N
 
     Exit codes: 0 all as expected, 1 not so, or the worlds differ, 2 wrong input.
     """
-    from australis.scenarios.text import load
+    from australis.scenarios.scenario_file import load
 
+    for file in files:
+        expect(file, FileKind.SCENARIO)
     scenarios = [load(file) for file in files]
     worlds = WORLDS if world == "both" else tuple(w for w in WORLDS if w == world)
-    say = _Progress(quiet=as_json)
+    say = StepLine(quiet=as_json)
     results = []
     with terminated_like_interrupted():
         for one in scenarios:
@@ -91,7 +95,7 @@ def run(files: tuple[Path, ...], world: str, engine: Engine, as_json: bool) -> N
     sys.exit(0 if ok else 1)
 
 
-def _run(one: Scenario, world: World, engine: Engine, say: _Progress) -> Verdict:
+def _run(one: Scenario, world: World, engine: Engine, say: StepLine) -> Verdict:
     from australis.scenarios import real, simulated
 
     say(f"{one.name}, {world}")
@@ -105,28 +109,9 @@ def _run(one: Scenario, world: World, engine: Engine, say: _Progress) -> Verdict
     return real.run(one, engine, doing)
 
 
-class _Progress:
-    """Lines on standard error: on a terminal each one replaces the last."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._replaces = sys.stderr.isatty()
-
-    def __call__(self, line: str) -> None:
-        if not self._quiet:
-            click.echo(
-                f"\r\033[K{line}" if self._replaces else line, nl=not self._replaces, err=True
-            )
-
-    def end(self) -> None:
-        """Clear the line."""
-        if self._replaces:
-            self("")
-
-
 @dataclass(frozen=True)
 class _Result:
-    """What came of one scenario in all worlds it ran in."""
+    """The outcome of one scenario in all worlds in which it ran."""
 
     file: str
     scenario: str
@@ -141,11 +126,11 @@ class _Result:
 
     @property
     def ok(self) -> bool:
-        """Whether all is as expected, and the same everywhere."""
+        """Whether all expectations are met, and all worlds agree."""
         return all(verdict.ok for verdict in self.verdicts) and not self.differences
 
     def as_json(self) -> dict[str, Any]:
-        """As it stands in `scenarios`."""
+        """The entry in `scenarios`."""
         return {
             "file": self.file,
             "scenario": self.scenario,
@@ -163,6 +148,8 @@ def _show(result: _Result) -> None:
         click.echo(f"{words}; {_numbers(verdict.facts)}")
         for miss in verdict.misses:
             click.echo(f"  {miss}")
+        for line in verdict.story:
+            click.echo(f"  {line}")
         if verdict.logs:
             click.echo(f"  the logs of its nodes are in {verdict.logs}")
     for difference in result.differences:

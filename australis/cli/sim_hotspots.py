@@ -14,52 +14,60 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from australis.cli.files import read_text
+from australis.cli.kinds import FileKind, expect
+from australis.cli.options import Duration, former
 from australis.kernel.errors import UserError
+from australis.runtime.files import read_text
 
 if TYPE_CHECKING:
-    from australis.sim.hotspots.peers import Outcome
+    from australis.sim.hotspots.simulation import HotspotsOutcome
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
-    "--minutes", type=click.IntRange(min=1), default=30, show_default=True,
-    help="Simulated minutes after everything is composed.",
+    "--for", "seconds", type=Duration(), default="30 min", show_default=True,
+    help="Simulated time after everything is composed.",
 )  # fmt: skip
+@former("--minutes", into="seconds", each_s=60.0, kind=click.IntRange(min=1))
 @click.option(
     "--changes", type=click.FloatRange(min=0), default=10.0, show_default=True,
-    help="Rates, and what others do, change after so many minutes on average; 0: never.",
+    help="The mean time between changes of rates and background load, in minutes; 0: never.",
 )  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True,
     help="Another one: other rates, other work of others.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def hotspots(file: Path, minutes: int, changes: float, seed: int, as_json: bool) -> None:
+def hotspots(file: Path, seconds: float, changes: float, seed: int, as_json: bool) -> None:
     """Simulate the peers of FILE with load management and without.
 
     Applications are composed of what the peers offer, found through their ring; components move
     away from peers that have too much to do. Beside it, the same run in which nothing moves, and
     one in which a centre that knows everything moves them at once.
 
-    Try it: australis sim hotspots examples/peers.yaml
+    \b
+    Examples:
+      australis sim hotspots examples/peers.yaml
+      australis sim hotspots examples/peers.yaml --for '2 h' --changes 0
     """
-    from australis.sim.hotspots.peers import Managed, Setting, Town
-    from australis.sim.hotspots.text import load
+    from australis.sim.hotspots.peers_file import load
+    from australis.sim.hotspots.simulation import HotspotsSetting, HotspotsSimulation, Managed
 
+    minutes = max(1, round(seconds / 60))
+    expect(file, FileKind.PEERS)
     plan = load(read_text(file), str(file))
     if plan.utilisation >= 1:
         raise UserError(
             f"{file}: the applications need {plan.utilisation:.2f} times what all peers together can"
             " do: fewer or slower ones, please"
         )
-    found: dict[str, Outcome] = {}
+    found: dict[str, HotspotsOutcome] = {}
     ways = list(Managed)
     shown = sys.stderr.isatty()
     for way in track(ways, "runs", disable=not shown, transient=True, console=Console(stderr=True)):
-        setting = Setting(seed=seed, managed=way, minutes=minutes, changes_min=changes)
-        found[way.value] = Town(setting, plan).run()
+        setting = HotspotsSetting(seed=seed, managed=way, minutes=minutes, changes_min=changes)
+        found[way.value] = HotspotsSimulation(setting, plan).run()
     summaries = {way: _summary(one) for way, one in found.items()}
     moves = found[Managed.PEERS.value].moves
     if as_json:
@@ -69,7 +77,7 @@ def hotspots(file: Path, minutes: int, changes: float, seed: int, as_json: bool)
     _tell(summaries, moves)
 
 
-def _summary(one: Outcome) -> dict[str, Any]:
+def _summary(one: HotspotsOutcome) -> dict[str, Any]:
     loads = [load for _, load in one.loads]
     return {
         "delay_s": fmean(one.delays_s) if one.delays_s else None,

@@ -6,22 +6,30 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from australis.cli.cluster import FILE, IDENTITY
 from australis.cli.interrupts import terminated_like_interrupted
+from australis.cli.kinds import FileKind, expect
 
 EVERY_S = 1.0
 WIDE = 140
-"""How wide the table is where nobody looks at it."""
-COLOURS = {"STABLE": "green", "UP_FAILURE": "yellow", "STABILIZATION": "cyan"}
+"""The width of the table without a terminal."""
+COLOURS = {
+    "STABLE": "green",
+    "UP_FAILURE": "yellow",
+    "STABILIZATION": "cyan",
+    "STARTING": "cyan",
+    "CATCHING_UP": "cyan",
+}
 HEADINGS = ("node", "up since", "runs", "state", "behind", "tentative", "reads from", "trouble")
 
 Row = tuple[str | Text, ...]
@@ -37,8 +45,9 @@ Row = tuple[str | Text, ...]
 def status(file: Path, watch: bool, identity: str | None, as_json: bool) -> None:
     """Show what runs where in a cluster, and how it is doing.
 
-    A replica is STABLE, or its results are tentative (UP_FAILURE) or being corrected
-    (STABILIZATION), or it has nothing to say: it catches up, or no input is left (FAILURE).
+    A replica is STARTING, until it hears from its inputs and computes; CATCHING_UP with them;
+    STABLE; or its results are tentative (UP_FAILURE) or being corrected (STABILIZATION); or it
+    has nothing to say, because no input is left (FAILURE).
     A source that is replayed is behind nothing. The exit code is 1 if some node does not answer.
 
     \b
@@ -46,12 +55,13 @@ def status(file: Path, watch: bool, identity: str | None, as_json: bool) -> None
       australis status examples/cluster.yaml
       australis status examples/cluster.yaml --watch
     """
-    from australis.live.client import load_cluster
-    from australis.live.operate import Operator
-    from australis.live.overview import overview
+    from australis.runtime.admin import AdminClient
+    from australis.runtime.client import load_cluster
+    from australis.runtime.overview import overview
 
+    expect(file, FileKind.CLUSTER)
     cluster, diagram, base = load_cluster(file, needs_epoch=False)
-    operator = Operator(cluster, base, identity)
+    operator = AdminClient(cluster, base, identity)
     if watch:
         _watch(lambda: overview(operator, diagram), as_json)
         return
@@ -59,13 +69,15 @@ def status(file: Path, watch: bool, identity: str | None, as_json: bool) -> None
     if as_json:
         click.echo(json.dumps(found))
     else:
-        _console().print(table(found))
+        _console().print(whole(found))
+    if not as_json and not any(node["answers"] for node in found["nodes"].values()):
+        click.echo(f"australis: no node answers: `australis up {file}` starts them", err=True)
     if not all(node["answers"] for node in found["nodes"].values()):
         sys.exit(1)
 
 
 def _watch(look: Callable[[], dict[str, Any]], as_json: bool) -> None:
-    """Show it again and again; Ctrl-C is how this ends."""
+    """Refresh the table until Ctrl-C."""
     with terminated_like_interrupted():
         try:
             if as_json:
@@ -74,7 +86,7 @@ def _watch(look: Callable[[], dict[str, Any]], as_json: bool) -> None:
                     time.sleep(EVERY_S)
             with Live(console=_console(), auto_refresh=False) as live:
                 while True:
-                    live.update(table(look()), refresh=True)
+                    live.update(whole(look()), refresh=True)
                     time.sleep(EVERY_S)
         except KeyboardInterrupt:
             return
@@ -86,26 +98,68 @@ def _console() -> Console:
 
 
 def table(found: dict[str, Any]) -> Table:
-    """The overview of a cluster as a table: a line for each thing that runs."""
+    """The overview of a cluster as a table, with a line for each machine."""
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in HEADINGS:
         shown.add_column(heading, justify="right" if heading == "behind" else "left")
     for name, node in found["nodes"].items():
-        for row in _rows(name, node, found["at_us"]):
+        for row in _rows(name, node):
             shown.add_row(*row)
     return shown
 
 
-def _rows(name: str, node: dict[str, Any], at_us: int) -> Iterator[Row]:
-    from australis.live.overview import troubles
+def whole(found: dict[str, Any]) -> Group:
+    """The table, and below it the choices in force and the clocks."""
+    return Group(table(found), *(Text(line) for line in [*in_force(found), *clocks(found)]))
+
+
+def clocks(found: dict[str, Any]) -> Iterator[str]:
+    """How far the clocks of other nodes are ahead of each node's, one line a node."""
+    for name, node in found["nodes"].items():
+        seen = [
+            f"{peer} {one['offset_s']:+.3f} s ± {one['error_s']:.3f} s"
+            for peer, one in node.get("clocks", {}).items()
+        ]
+        if seen:
+            yield f"clocks seen from {name}: {', '.join(seen)}"
+
+
+def in_force(found: dict[str, Any]) -> list[str]:
+    """The choices of the cluster file in force, one line where all nodes have the same."""
+    nodes: dict[str, list[str]] = {}
+    for name, node in found["nodes"].items():
+        if node["answers"]:
+            nodes.setdefault(_chosen(node["choices"]), []).append(name)
+    alike = len(nodes) == 1
+    return [said if alike else f"{', '.join(names)}: {said}" for said, names in nodes.items()]
+
+
+def _chosen(choices: dict[str, Any]) -> str:
+    """The choices in force at a node.
+
+    >>> _chosen({"max_delay_s": 3, "results": {"bill": None}, "up_failure": "process",
+    ...     "stabilization": "delay", "staggered": True, "hedged": False})
+    'max_delay 3 s, bill never tentative; up_failure process, stabilization delay, staggered'
+    """
+    delays = [f"max_delay {choices['max_delay_s']:g} s"] + [
+        f"{result} never tentative" if delay_s is None else f"{result} {delay_s:g} s"
+        for result, delay_s in choices["results"].items()
+    ]
+    policies = [f"{policy} {choices[policy]}" for policy in ("up_failure", "stabilization")]
+    policies += [flag for flag in ("staggered", "hedged") if choices[flag]]
+    return f"{', '.join(delays)}; {', '.join(policies)}"
+
+
+def _rows(name: str, node: dict[str, Any]) -> Iterator[Row]:
+    from australis.runtime.overview import troubles
 
     if not node["answers"]:
         yield name, "", Text(f"does not answer at {node['address']}", style="red")
         return
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_us / 1e6 - node["up_s"]))
+    since = f"{datetime.fromisoformat(node['started_at']).astimezone():%Y-%m-%d %H:%M:%S}"
     trouble = Text("; ".join(troubles(node)), style="red")
     head: Row = (name, since)
-    for row in [*_replicas(node), *_sources(node)] or [("nothing", "", "", "", "")]:
+    for row in [*_replicas(node), *_sources(node), *_sinks(node)] or [("nothing", "", "", "", "")]:
         yield (*head, *row, trouble)
         head, trouble = ("", ""), Text()
 
@@ -118,18 +172,32 @@ def _replicas(node: dict[str, Any]) -> Iterator[Row]:
             stream if stream == fragment else f"{stream} (of {fragment})",
             Text(output["state"], style=COLOURS.get(output["state"], "red")),
             duration(output["behind_s"]),
-            Text("yes", style="yellow") if tentative else "no",
+            Text(_tentative(output), style="yellow") if tentative else "no",
             ", ".join(output["reads"].values()),
         )
 
 
+def _tentative(output: dict[str, Any]) -> str:
+    """How much of the inputs the last tentative bucket rests on."""
+    share = output.get("share")
+    return "yes" if share is None else f"yes, on {share:.0%}"
+
+
 def _sources(node: dict[str, Any]) -> Iterator[Row]:
     for stream, source in node["sources"].items():
-        yield f"source {stream}", f"{source['rows']:,} rows", duration(source["behind_s"]), "", ""
+        state = f"{source['rows']:,} rows" + (", idle" if source.get("idle") else "")
+        state += f", {role}" if (role := source.get("role")) else ""
+        state += ", log full" if source.get("full") else ""
+        yield f"source {stream}", state, duration(source["behind_s"]), "", ""
+
+
+def _sinks(node: dict[str, Any]) -> Iterator[Row]:
+    for machine, sink in node.get("sinks", {}).items():
+        yield machine, f"{sink['rows']:,} rows", duration(sink["behind_s"]), "", sink["stream"]
 
 
 def duration(seconds: float | None) -> str:
-    """A duration as people say it.
+    """A duration in words.
 
     >>> duration(0.613), duration(45 * 86400), duration(None)
     ('0.6 s', '45 days', '')

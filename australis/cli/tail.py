@@ -11,9 +11,10 @@ import click
 
 from australis.cli.cluster import FILE, IDENTITY
 from australis.cli.interrupts import terminated_like_interrupted
+from australis.cli.kinds import FileKind, expect
 
 if TYPE_CHECKING:
-    from australis.live.client import Change
+    from australis.runtime.client import Change
     from australis.streams.buckets import Buckets
 
 COLOURS = {"INSERTION": "green", "TENTATIVE": "yellow", "UNDO": "magenta", "REC_DONE": "cyan"}
@@ -29,7 +30,7 @@ Line = dict[str, Any]
 @click.command()
 @FILE
 @click.argument("stream")
-@click.option("--rows", type=click.IntRange(min=1), help="Stop after so many tuples.")
+@click.option("--rows", type=click.IntRange(min=1), help="Stop after this number of tuples.")
 @click.option("--stable", is_flag=True, help="Only stable tuples, which are never taken back.")
 @click.option("--oldest", is_flag=True, help="Begin with the oldest tuples that are kept.")
 @IDENTITY
@@ -46,7 +47,8 @@ def tail(
     """Print the tuples of a stream as they come, with their types.
 
     INSERTION is stable. TENTATIVE may change: an UNDO takes it back, stable tuples
-    follow in its place, and REC_DONE says that all are there. Any stream that is logged
+    follow in its place, and REC_DONE says that all are there. At the end of a tentative
+    tuple stand the sources that are missing in it, and what part of all is there. Any stream that is logged
     can be read, a source too; no log is kept for this reader.
 
     \b
@@ -54,8 +56,9 @@ def tail(
       australis tail examples/cluster.yaml suspects
       australis tail examples/cluster.yaml site0 --rows 10 --json
     """
-    from australis.live.client import OLDEST, connect
+    from australis.runtime.client import OLDEST, connect
 
+    expect(file, FileKind.CLUSTER)
     with terminated_like_interrupted(), connect(file, identity=identity) as cluster:
         try:
             changes = cluster.subscribe(stream, guest=True, after=OLDEST if oldest else None)
@@ -75,14 +78,14 @@ def _print(lines: Iterator[Line], rows: int | None, as_json: bool) -> None:
 
 
 def _lines(changes: Iterable[Change], buckets: Buckets, stable: bool) -> Iterator[Line]:
-    """Every tuple, and what is said between them; nothing of what lies before the first."""
-    from australis.live.client import Kind
+    """Every tuple and every message between tuples, without those before the first."""
+    from australis.runtime.client import ChangeKind
 
     begun = False
     for change in changes:
-        if stable and change.kind not in (Kind.STABLE, Kind.SKIPPED):
+        if stable and change.kind not in (ChangeKind.INSERTION, ChangeKind.SKIPPED):
             continue
-        if change.kind in (Kind.STABLE, Kind.TENTATIVE):
+        if change.kind in (ChangeKind.INSERTION, ChangeKind.TENTATIVE):
             yield from _tuples(change)
         elif begun:
             yield _between(change, buckets)
@@ -90,23 +93,24 @@ def _lines(changes: Iterable[Change], buckets: Buckets, stable: bool) -> Iterato
 
 
 def _tuples(change: Change) -> Iterator[Line]:
-    from australis.live.client import Kind
-    from australis.live.json_values import json_objects
+    from australis.runtime.client import ChangeKind
+    from australis.runtime.json_values import json_objects
 
-    kind = "INSERTION" if change.kind is Kind.STABLE else "TENTATIVE"
+    about: Line = {}
+    if change.kind is ChangeKind.TENTATIVE:
+        about = {"_missing": list(change.missing), "_share": round(change.share, 4)}
     if change.batch is not None:
         for row in json_objects(change.batch, ("_id", "_stime")):
-            yield {"_type": kind} | row
+            yield {"_type": change.kind.value} | row | about
 
 
 def _between(change: Change, buckets: Buckets) -> Line:
-    from australis.live.client import Kind
-    from australis.live.json_values import iso_time
+    from australis.runtime.client import ChangeKind
+    from australis.runtime.json_values import iso_time
 
-    kind = "REC_DONE" if change.kind is Kind.DONE else change.kind.name
-    if change.kind is Kind.DONE:
-        return {"_type": kind}
-    return {"_type": kind, "_stime": iso_time(buckets.end(change.bucket))}
+    if change.kind is ChangeKind.REC_DONE:
+        return {"_type": change.kind.value}
+    return {"_type": change.kind.value, "_stime": iso_time(buckets.end(change.bucket))}
 
 
 def _said(line: Line) -> str:
@@ -116,4 +120,6 @@ def _said(line: Line) -> str:
     else:
         values = " ".join(f"{k}={v}" for k, v in line.items() if not k.startswith("_"))
         text = f"{line['_stime']}  {values}"
+        if line.get("_missing"):
+            text += f"  (without {', '.join(line['_missing'])}: {line['_share']:.0%} is there)"
     return click.style(f"{kind:<9}", fg=COLOURS.get(kind)) + f"  {text}"

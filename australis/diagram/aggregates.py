@@ -1,4 +1,4 @@
-"""The aggregate functions a diagram may use, and why not the others.
+"""The aggregate functions a diagram may use, and why others are refused.
 
 Replicas group the same tuples differently, so a function is allowed only if its
 result does not depend on grouping or order. Sums, averages and deviations of
@@ -39,7 +39,7 @@ FUNCTIONS = {
     "window_start": (0, 0),
     "window_end": (0, 0),
 }
-"""Each function with the least and the largest number of arguments."""
+"""Each function with its smallest and largest number of arguments."""
 
 _ALIASES = {
     "mean": "avg",

@@ -9,16 +9,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from australis.diagram.check import check
 from australis.diagram.model import Diagram, Operator, Sink, Source
+from australis.diagram.operators import OPERATORS
 from australis.diagram.parts import make_cut, make_operator, make_sink, make_source
+from australis.diagram.settings import shown
 from australis.kernel.durations import parse_duration
 from australis.kernel.errors import Place, UserError
+from australis.kernel.names import known_names, meant
 from australis.streams.buckets import DEFAULT_BUCKET_US
 
 Columns = Iterable[str] | Mapping[str, str]
@@ -30,17 +32,23 @@ class Stream:
 
     name: str
     branches: tuple[str, ...] = ()
+    builder: DiagramBuilder | None = field(default=None, compare=False, repr=False)
+    """The builder of the diagram it belongs to."""
 
     def __getitem__(self, branch: str | int) -> Stream:
         """One branch of a filter or split."""
         if str(branch) not in self.branches:
-            known = ", ".join(self.branches) or "none"
-            raise UserError(f"has no branch '{branch}' (known: {known})", name=self.name)
-        return Stream(f"{self.name}.{branch}")
+            hint = known_names(str(branch), self.branches)
+            raise UserError(f"has no branch '{branch}' ({hint})", name=self.name, place=_caller())
+        return Stream(f"{self.name}.{branch}", builder=self.builder)
 
 
 class DiagramBuilder:
-    """Collects parts; `done` checks them and gives the diagram."""
+    """Collects parts; `done` checks them and gives the diagram.
+
+    Every kind of operator is a method: `d.KIND(name, *streams, **settings)` gives its output. The
+    methods written out below serve editors and type checkers; other kinds have a method too.
+    """
 
     def __init__(
         self,
@@ -49,8 +57,12 @@ class DiagramBuilder:
         bucket: str | None = None,
         fragments: str | Mapping[str, Iterable[str]] = "none",
     ) -> None:
-        self._name = name
         self._place = _caller()
+        if not isinstance(name, str):
+            raise UserError(
+                f"the name of a diagram should be text, not {shown(name)}", place=self._place
+            )
+        self._name = name
         try:
             self._bucket_us = DEFAULT_BUCKET_US if bucket is None else parse_duration(bucket)
         except UserError as error:
@@ -65,25 +77,25 @@ class DiagramBuilder:
         """A source: one of csv=, jsonl=, parquet=, generate=, tcp=, push=True, and its settings."""
         place = _caller()
         self._sources.append(make_source(name, settings, lambda _: place))
-        return Stream(name)
+        return Stream(name, builder=self)
 
     def filter(
         self, name: str, stream: Stream, where: str | Mapping[str, str], rest: str | None = None
     ) -> Stream:
         """Keep what matches; several named predicates make branches, `rest` takes the others."""
-        return self._add(name, {"filter": stream.name, "where": where}, rest=rest)
+        return self._add("filter", name, [stream], where=where, rest=rest)
 
     def map(self, name: str, stream: Stream, select: Columns) -> Stream:
         """Compute new columns."""
-        return self._add(name, {"map": stream.name, "select": _columns(select)})
+        return self._add("map", name, [stream], select=select)
 
     def union(self, name: str, *streams: Stream) -> Stream:
         """Merge streams of one schema."""
-        return self._add(name, {"union": [s.name for s in streams]})
+        return self._add("union", name, streams)
 
     def bsort(self, name: str, stream: Stream) -> Stream:
         """Order by `_stime`."""
-        return self._add(name, {"bsort": stream.name})
+        return self._add("bsort", name, [stream])
 
     def aggregate(
         self,
@@ -97,9 +109,8 @@ class DiagramBuilder:
         scale: int | None = None,
     ) -> Stream:
         """Compute over windows of time ('60 s') or of tuples ('100 tuples'), per group."""
-        settings = {"aggregate": stream.name, "window": window, "compute": compute}
-        grouped = None if by is None else _columns(by)
-        return self._add(name, settings, slide=slide, by=grouped, scale=scale)
+        settings = {"window": window, "slide": slide, "by": by, "compute": compute}
+        return self._add("aggregate", name, [stream], **settings, scale=scale)
 
     def join(
         self,
@@ -112,27 +123,52 @@ class DiagramBuilder:
         select: Columns | None = None,
     ) -> Stream:
         """Pair tuples of two streams; expressions call the sides `left` and `right`."""
-        settings = {"join": [left.name, right.name], "within": within, "on": on}
-        return self._add(name, settings, select=None if select is None else _columns(select))
+        return self._add("join", name, [left, right], within=within, on=on, select=select)
 
     def split(self, name: str, stream: Stream, *, by: Columns, into: int) -> Stream:
         """Deal tuples out by hash: branches 0, 1, ..."""
-        return self._add(name, {"split": stream.name, "by": _columns(by), "into": into})
+        return self._add("split", name, [stream], by=by, into=into)
 
-    def spark(self, name: str, *streams: Stream, function: str | Callable[..., Any]) -> Stream:
-        """Your own function from DataFrame to DataFrame."""
-        inputs = [s.name for s in streams]
-        value = inputs[0] if len(inputs) == 1 else inputs
-        return self._add(name, {"spark": value, "function": function})
+    def spark(
+        self,
+        name: str,
+        *streams: Stream,
+        function: str | Callable[..., Any],
+        needs: str | Stream | Sequence[str | Stream] | None = None,
+    ) -> Stream:
+        """Your own function from DataFrame to DataFrame.
+
+        It `needs` "all" of its inputs, unless "any" one is enough or you name those without which
+        it has no output: while one that it needs is missing, its output has failed.
+        """
+        needed: Any = needs
+        if needs is not None and not isinstance(needs, str):
+            those = needs if isinstance(needs, list | tuple) else [needs]
+            place = _caller()
+            needed = [o if isinstance(o, str) else self._name_of(o, name, place) for o in those]
+        return self._add("spark", name, streams, function=function, needs=needed)
+
+    if not TYPE_CHECKING:  # a misspelt method stays a mistake for type checkers
+
+        def __getattr__(self, kind: str) -> Callable[..., Stream]:
+            """The method of a kind of operator that is not written out above."""
+            if kind in OPERATORS:
+                return lambda name, *given, **settings: self._derived(kind, name, given, settings)
+            if kind.startswith("_"):
+                raise AttributeError(kind)
+            methods = [*OPERATORS, *(m for m in vars(type(self)) if not m.startswith("_"))]
+            raise _NoMethod(f"a diagram has no method '{kind}'{meant(kind, methods)}")
 
     def sink(self, name: str, stream: Stream, **settings: Any) -> None:
         """A sink: one of jsonl=, parquet=, console=True, callback=function."""
         place = _caller()
-        self._sinks.append(make_sink(name, {"from": stream.name, **settings}, lambda _: place))
+        given = {"from": self._name_of(stream, name, place), **settings}
+        self._sinks.append(make_sink(name, given, lambda _: place))
 
     def output(self, *streams: Stream) -> None:
         """Keep these streams as results, to be read while or after the diagram runs."""
-        self._outputs.extend(s.name for s in streams)
+        place = _caller()
+        self._outputs.extend(self._name_of(stream, "output", place) for stream in streams)
 
     def done(self) -> Diagram:
         """The finished diagram, checked."""
@@ -149,25 +185,66 @@ class DiagramBuilder:
         check(diagram)
         return diagram
 
-    def _add(self, name: str, settings: Mapping[str, Any], **optional: Any) -> Stream:
+    def _derived(
+        self, kind: str, name: str, given: tuple[Any, ...], settings: dict[str, Any]
+    ) -> Stream:
+        """An operator whose streams, then its first settings, may be given without their names."""
+        names = OPERATORS[kind].takes.names
+        if not names and kind not in settings:
+            return self._add(kind, name, given, **settings)
+        keys = [key for one in OPERATORS[kind].known_settings() for key in one.keys]
+        by_place = dict(zip(keys, given[len(names) :], strict=False))
+        fits = len(names) <= len(given) <= len(names) + len(keys)
+        if not fits or {kind, *by_place} & settings.keys():
+            sentence = (
+                f"should be given as {kind}({', '.join(['name', *(names or ['*streams']), *keys])})"
+            )
+            raise UserError(sentence, name=str(name), place=_caller())
+        return self._add(kind, name, given[: len(names)], **by_place, **settings)
+
+    def _add(self, kind: str, name: str, streams: Sequence[Stream], /, **settings: Any) -> Stream:
         place = _caller()
-        given = {key: value for key, value in optional.items() if value is not None}
-        operator = make_operator(name, {**settings, **given}, lambda _: place)
+        inputs = tuple(self._name_of(stream, name, place) for stream in streams)
+        if not inputs:
+            raise UserError("should be given at least one stream", name=str(name), place=place)
+        given = {key: value for key, value in settings.items() if value is not None}
+        cls = OPERATORS[kind].written_as(given)
+        for one in cls.known_settings():
+            if one.key in given:
+                given[one.key] = one.form.given(given[one.key])
+        written = {kind: OPERATORS[kind].takes.write(inputs), **given}
+        operator = make_operator(name, written, lambda _: place)
         self._operators.append(operator)
-        if operator.outputs == (name,):
-            return Stream(name)
-        return Stream(name, tuple(s.removeprefix(f"{name}.") for s in operator.outputs))
+        branches = tuple(s.removeprefix(f"{name}.") for s in operator.outputs)
+        return Stream(name, () if operator.outputs == (name,) else branches, builder=self)
+
+    def _name_of(self, stream: Any, reader: Any, place: Place) -> str:
+        """The name of a stream of this diagram."""
+        if not isinstance(reader, str):
+            raise UserError(f"a name should be text, not {shown(reader)}", place=place)
+        if isinstance(stream, Stream):
+            if stream.builder is None or stream.builder is self:
+                return stream.name
+            sentence = f"reads '{stream.name}', which is a stream of another diagram"
+        elif isinstance(stream, str):
+            sentence = (
+                f"reads {shown(stream)}, which is text, not a stream:"
+                " give what the method that made the stream returned"
+            )
+        elif isinstance(stream, list | tuple | set):
+            sentence = "reads a collection of streams: give them one by one, or with * before it"
+        else:
+            sentence = f"reads {shown(stream)}, which is not a stream"
+        raise UserError(sentence, name=reader, place=place)
 
 
-def _columns(columns: Columns) -> Any:
-    if isinstance(columns, str):
-        return [columns]
-    return dict(columns) if isinstance(columns, Mapping) else list(columns)
+class _NoMethod(UserError, AttributeError):
+    """A method that a diagram does not have."""
+
+    def __init__(self, sentence: str) -> None:
+        UserError.__init__(self, sentence, place=_caller())
 
 
 def _caller() -> Place:
     """The line outside this file that called."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno)
+    return Place.of_caller(__file__)

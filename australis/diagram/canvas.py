@@ -31,12 +31,12 @@ class Canvas:
         self._wires: dict[tuple[int, int], dict[int, int]] = {}
 
     def write(self, row: int, column: int, text: str) -> None:
-        """Put text down, over whatever is there."""
+        """Write a text, over what is there."""
         for at, char in enumerate(text):
             self._chars[row, column + at] = char
 
     def label(self, row: int, column: int, text: str) -> None:
-        """Put text down if nothing is there yet."""
+        """Write a text if nothing is there yet."""
         cells = [(row, column + at) for at in range(-1, len(text) + 1)]
         if not any(cell in self._chars or cell in self._wires for cell in cells):
             self.write(row, column, text)

@@ -35,7 +35,9 @@ class Net:
 
 
 def nets(wires: Iterable[tuple[int, int]]) -> list[Net]:
-    """Wires (column above, column below) as few nets, without joining what is not joined."""
+    """Combine wires (column above, column below) into as few nets as possible without adding
+    connections.
+    """
     ends: dict[int, set[int]] = {}
     for top, end in wires:
         ends.setdefault(top, set()).add(end)

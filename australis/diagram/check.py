@@ -1,13 +1,17 @@
-"""The mistakes in a diagram that need no Spark to be found."""
+"""Finds the mistakes in a diagram that can be found without Spark."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+import posixpath
+from collections.abc import Iterator
 
 from australis.diagram.determinism import refused
-from australis.diagram.model import Diagram, Operator, Part
+from australis.diagram.model import Diagram, Operator, Part, Sink, Source
+from australis.diagram.parts import SINK_KINDS, SOURCE_KINDS
 from australis.kernel.errors import UserError
+from australis.kernel.names import meant, nearest
+
+__all__ = ["check", "nearest"]
 
 
 def check(diagram: Diagram) -> None:
@@ -22,16 +26,28 @@ def check(diagram: Diagram) -> None:
         _ = diagram.buckets
     except UserError as error:
         raise error.at(diagram.place_of("bucket"), "bucket") from None
+    _not_empty(diagram)
     _unique_names(diagram)
     _known_streams(diagram)
     _no_cycle(diagram)
     for operator in diagram.operators:
         _deterministic(operator)
     _cut_by_hand(diagram)
+    _own_paths(diagram)
 
 
 def _wrong(part: Part, sentence: str) -> UserError:
     return UserError(sentence, name=part.name, place=part.place)
+
+
+def _not_empty(diagram: Diagram) -> None:
+    for section, parts in (("sources", diagram.sources), ("operators", diagram.operators)):
+        if not parts:
+            raise UserError(
+                f"has no {section}: a diagram needs at least one source and one operator",
+                name=diagram.name,
+                place=diagram.place_of(section),
+            )
 
 
 def _unique_names(diagram: Diagram) -> None:
@@ -73,14 +89,7 @@ def _hint(stream: str, diagram: Diagram) -> str:
     branches = [known for known in diagram.producers if known.startswith(f"{stream}.")]
     if branches:
         return f" (it has branches: {', '.join(branches)})"
-    close = nearest(stream, diagram.producers)
-    return f" (did you mean '{close}'?)" if close else ""
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return found[0] if found else None
+    return meant(stream, diagram.producers)
 
 
 def _no_cycle(diagram: Diagram) -> None:
@@ -126,10 +135,8 @@ def _cut_by_hand(diagram: Diagram) -> None:
     for fragment, members in diagram.cut:
         for name in members:
             if name not in names:
-                close = nearest(name, names)
-                hint = f" (did you mean '{close}'?)" if close else ""
                 raise UserError(
-                    f"names an unknown operator '{name}'{hint}",
+                    f"names an unknown operator '{name}'{meant(name, names)}",
                     name=fragment,
                     place=diagram.place_of("fragments", fragment),
                 )
@@ -143,3 +150,26 @@ def _cut_by_hand(diagram: Diagram) -> None:
     for operator in diagram.operators:
         if operator.name not in seen:
             raise _wrong(operator, "is in no fragment, though fragments are given by hand")
+
+
+def _own_paths(diagram: Diagram) -> None:
+    """Refuse a sink that would write where another part reads or writes.
+
+    Only the paths as written are compared; that links and folders do not lead two paths to one file
+    is checked where the diagram runs.
+    """
+    taken = {p: f"'{source.name}' reads" for source in diagram.sources for p in _paths(source)}
+    for sink in diagram.sinks:
+        for path in _paths(sink):
+            if path in taken:
+                raise _wrong(sink, f"would write to {path}, which {taken[path]}")
+            taken[path] = f"'{sink.name}' writes"
+
+
+def _paths(part: Source | Sink) -> Iterator[str]:
+    kinds = SOURCE_KINDS if isinstance(part, Source) else SINK_KINDS
+    if kinds.get(part.kind) == "path":
+        given = part.options.get("path")
+        for path in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(path, str):
+                yield posixpath.normpath(path)

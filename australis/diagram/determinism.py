@@ -66,7 +66,9 @@ _BARE = {
     "current_user",
     "session_user",
 }
-"""What Spark calls without parentheses; a bare `user` is more likely a column."""
+"""Names that Spark calls as functions without parentheses; a bare `user` is more likely a
+column.
+"""
 _TIMES = {"date", "timestamp", "timestamp_ntz", "timestamp_ltz"}
 _TO_TIMES = {*_TIMES, "to_date", "try_to_date", "to_timestamp", "try_to_timestamp"} | {
     "to_timestamp_ntz",

@@ -5,35 +5,17 @@ diagram is cut, the stream between two fragments is written to a stable log. A
 *plan* is what computes one such stream: the operators on the way to it from the
 nearest logged streams; each plan becomes one Structured Streaming query.
 
-Some cuts the user asks for (by hand, or at every fan-out). Others Spark needs: a
-stateful operator wants an event time that Spark can follow, which a join, a
-count window or a union of raw and windowed tuples no longer has; a logged
-stream has `_stime` and boundaries again.
+Some cuts are requested by the user (by hand, or at every fan-out). Others are needed by Spark: a
+stateful operator needs an event time that Spark can follow, which a join, a count window or a union
+of raw and windowed tuples no longer has; a logged stream has `_stime` and boundaries again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
-from australis.diagram.model import (
-    Aggregate,
-    CountWindow,
-    Diagram,
-    Join,
-    Operator,
-    Source,
-    Spark,
-    Union,
-)
-
-
-class EventTime(Enum):
-    """What Spark knows of the `_stime` of a stream within one query."""
-
-    LOGGED = "as read from a log"
-    WINDOW = "the end of a window"
-    COMPUTED = "computed: no stateful operator may follow"
+from australis.diagram.model import Diagram, Operator, Source
+from australis.diagram.operators import EventTime
 
 
 @dataclass(frozen=True)
@@ -46,21 +28,18 @@ class Plan:
     operators: tuple[Operator, ...]
 
     @property
-    def emits_on_watermark(self) -> bool:
-        """Whether an output tuple may come out one micro-batch after its last input."""
-        return any(
-            isinstance(o, Spark) or (isinstance(o, Aggregate) and not counts_tuples(o))
-            for o in self.operators
-        )
+    def may_emit_on_watermark(self) -> bool:
+        """Whether an output tuple may come out one micro-batch after its last input.
+
+        The behaviour of a user's function is known once Spark has analysed it
+        (`Lane.emits_on_watermark`).
+        """
+        return any(o.emits_on_watermark for o in self.operators)
 
     @property
     def reads_ids(self) -> bool:
-        """Whether an operator goes by the order of tuples within one `_stime`."""
-        return any(
-            isinstance(o, Aggregate)
-            and (counts_tuples(o) or any(c.function in ("first", "last") for _, c in o.compute))
-            for o in self.operators
-        )
+        """Whether an operator depends on the order of tuples within one `_stime`."""
+        return any(o.reads_ids for o in self.operators)
 
 
 @dataclass(frozen=True)
@@ -70,11 +49,6 @@ class Fragment:
     name: str
     operators: tuple[str, ...]
     plans: tuple[Plan, ...]
-
-
-def counts_tuples(operator: Operator) -> bool:
-    """Whether it is an aggregate over windows of so many tuples."""
-    return isinstance(operator, Aggregate) and isinstance(operator.window, CountWindow)
 
 
 def cut(diagram: Diagram) -> tuple[Fragment, ...]:
@@ -143,37 +117,18 @@ def _needed_cuts(diagram: Diagram, logged: set[str]) -> set[str]:
 
     for operator in diagram.in_order:
         for stream in operator.inputs:
-            if time[stream] not in _accepted(operator):
+            if time[stream] not in operator.accepts:
                 fresh(stream)
-        if sum(windows.get(s, 0) for s in operator.inputs) + counts_tuples(operator) > 1:
+        if sum(windows.get(s, 0) for s in operator.inputs) + operator.counts_tuples > 1:
             for stream in operator.inputs:
                 if windows.get(stream, 0):
                     fresh(stream)
-        result = _event_time(operator, [time[s] for s in operator.inputs])
-        counted = sum(windows.get(s, 0) for s in operator.inputs) + counts_tuples(operator)
+        result = operator.event_time([time[s] for s in operator.inputs])
+        counted = sum(windows.get(s, 0) for s in operator.inputs) + operator.counts_tuples
         for stream in operator.outputs:
             time[stream] = EventTime.LOGGED if stream in logged else result
             windows[stream] = 0 if stream in logged else counted
     return needed
-
-
-def _accepted(operator: Operator) -> set[EventTime]:
-    if isinstance(operator, Spark) or counts_tuples(operator):
-        return {EventTime.LOGGED}
-    if isinstance(operator, Aggregate | Join):
-        return {EventTime.LOGGED, EventTime.WINDOW}
-    return set(EventTime)
-
-
-def _event_time(operator: Operator, inputs: list[EventTime]) -> EventTime:
-    if isinstance(operator, Aggregate) and not counts_tuples(operator):
-        return EventTime.WINDOW
-    if isinstance(operator, Union) and len(inputs) > 1:
-        all_logged = all(t is EventTime.LOGGED for t in inputs)
-        return EventTime.LOGGED if all_logged else EventTime.COMPUTED
-    if isinstance(operator, Join | Spark) or counts_tuples(operator):
-        return EventTime.COMPUTED
-    return inputs[0]
 
 
 def _plan(diagram: Diagram, output: str, logged: set[str], fragment_of: dict[str, str]) -> Plan:
@@ -197,7 +152,7 @@ def _plan(diagram: Diagram, output: str, logged: set[str], fragment_of: dict[str
 
 
 def _components(diagram: Diagram, logged: set[str]) -> dict[str, str]:
-    """The fragment of each operator: by hand, or what hangs together between the cuts."""
+    """The fragment of each operator: by hand, or connected between the cuts."""
     if not isinstance(diagram.cut, str):
         return {operator: name for name, operators in diagram.cut for operator in operators}
     group = {o.name: o.name for o in diagram.operators}
@@ -212,6 +167,6 @@ def _components(diagram: Diagram, logged: set[str]) -> dict[str, str]:
             producer = diagram.producers[stream]
             if isinstance(producer, Operator) and stream not in logged:
                 group[root(producer.name)] = root(operator.name)
-    # A fragment is called after its last operator.
+    # A fragment is named after its last operator.
     last = {root(operator.name): operator.name for operator in diagram.in_order}
     return {name: last[root(name)] for name in group}

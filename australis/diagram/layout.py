@@ -1,9 +1,8 @@
 """The layered layout of a diagram, shared by the drawings.
 
-Boxes stand in layers, each behind everything it reads. An arrow that passes a
-layer goes through a *bend* there, so that it never runs across a box. Within a
-layer boxes are ordered by the barycentre of their neighbours, which leaves few
-crossings, and placed as near to them as the gaps allow.
+Boxes lie in layers, each after all of its inputs. An arrow that passes a layer goes through a
+*bend* there, so that it never runs across a box. Within a layer boxes are ordered by the barycentre
+of their neighbours, which leaves few crossings, and placed as near to them as the gaps allow.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from australis.diagram.describe import details, summary
-from australis.diagram.model import Diagram, Join, Operator, Part, Sink, Source
+from australis.diagram.model import Diagram, Operator, Part, Sink, Source
 
 SWEEPS = 12
 
@@ -102,8 +101,8 @@ def _arrows(diagram: Diagram) -> list[Arrow]:
     found = []
     for operator in diagram.operators:
         for stream in dict.fromkeys(operator.inputs):
-            sides = ["left", "right"] if isinstance(operator, Join) else []
-            ports = [s for s, i in zip(sides, operator.inputs, strict=False) if i == stream]
+            sides = zip(operator.takes.sides, operator.inputs, strict=False)
+            ports = [side for side, read in sides if read == stream]
             found.append(_arrow(diagram, stream, f"operator:{operator.name}", ", ".join(ports)))
     found += [_arrow(diagram, sink.stream, f"sink:{sink.name}") for sink in diagram.sinks]
     found += [_arrow(diagram, s, f"output:{s}") for s in _loose_results(diagram)]
@@ -134,7 +133,7 @@ def _depths(layout: Layout) -> dict[str, int]:
         visit(key)
     for key, readers in read_by.items():
         if not reads[key] and readers:
-            # A source stands just before its first reader, not at the far end.
+            # A source is placed just before its first reader, not at the far end.
             depth[key] = min(depth[reader] for reader in readers) - 1
     return depth
 

@@ -52,7 +52,9 @@ class Rect:
 def outlines(
     members: Sequence[str], rects: Mapping[str, Rect], layers: Sequence[Sequence[str]]
 ) -> list[Rect]:
-    """One outline if it holds nobody else, otherwise one per run of members in each layer."""
+    """One outline if it holds no member of another group, otherwise one per run of members in each
+    layer.
+    """
     whole = _around([rects[key] for key in members])
     strangers = [rect for key, rect in rects.items() if key not in members]
     if not any(whole.overlaps(rect) for rect in strangers):

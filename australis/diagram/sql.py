@@ -49,7 +49,7 @@ def tokens(expression: str) -> list[Token]:
 
 
 def _comment_end(expression: str, at: int) -> int:
-    """Comments nest; one that is not closed goes on to the end."""
+    """The end of a comment; comments nest, and an unclosed one extends to the end."""
     depth = 1
     for edge in _COMMENT_EDGE.finditer(expression, at):
         depth += 1 if edge[0] == "/*" else -1

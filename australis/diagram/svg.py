@@ -13,7 +13,7 @@ from australis.diagram.model import Diagram
 from australis.diagram.outlines import Rect, outlines
 
 CHAR = 6.9
-"""Pixels a character takes, on the wide side: the viewer's font is not known."""
+"""The width of a character in pixels, estimated generously, since the viewer's font is unknown."""
 LINE_CHARS = 54
 BOX_HEIGHT = 50.0
 BEND_HEIGHT = 10.0
@@ -66,7 +66,7 @@ def draw_svg(diagram: Diagram, fragments: Mapping[str, str] | None = None) -> st
 
 
 class _Picture:
-    """Where everything stands, and the elements that show it."""
+    """The positions of all parts, and the elements that show them."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -111,7 +111,7 @@ class _Picture:
     # --- elements ------------------------------------------------------------
 
     def boxes(self) -> list[str]:
-        """One group per box: its shape, its name, what it does, and all of that as a title."""
+        """One group per box: its shape, its name, its summary, and a title with its details."""
         return [_box_element(box, self._rects[key]) for key, box in self._layout.boxes.items()]
 
     def arrows(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a module pays for its cores and for the time between its results (games 4.2, 5.1)."""
+"""The cost of a module: its cores, and the time between its results (games 4.2, 5.1)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Module:
     name: str
     service: ServiceTime
     delay_price: float
-    """alpha: what a second between two results costs,"""
+    """alpha: the price of a second between two results."""
     core_price: float
-    """beta: what a core costs in a unit of time,"""
+    """beta: the price of a core per unit of time."""
     most: int
-    """so many cores it may have at most."""
+    """The maximum number of cores of the module."""
     period: float = 1.0
-    """tau: units of time in a control step,"""
+    """tau: the number of units of time in a control step."""
     fixed: float = 0.0
-    """and what it costs in one whatever it does."""
+    """The fixed cost of the module in a control step."""
 
     def __post_init__(self) -> None:
         if isinstance(self.service, Feed):
@@ -43,34 +43,34 @@ class Module:
 
     @property
     def core_cost(self) -> float:
-        """What a core costs in a control step."""
+        """The price of a core per control step."""
         return self.core_price * self.period
 
     @property
     def limit(self) -> float:
-        """More cores than this it may not have, or they would not help."""
+        """The largest number of cores that is both allowed and useful."""
         return min(float(self.most), self.service.fastest)
 
     # --- costs ------------------------------------------------------------------------------------
 
     def resource_cost(self, degree: float) -> float:
-        """What cores cost in a control step (expression 6)."""
+        """The cost of the cores in a control step (expression 6)."""
         return self.core_cost * degree + self.fixed
 
     def cost(self, degree: float, departure_s: float) -> float:
-        """What it pays with so many cores and so long between two results (expression 5)."""
+        """The cost with this number of cores and this time between two results (expression 5)."""
         return self.delay_price * departure_s + self.resource_cost(degree)
 
     def reward(self, degree: float, incentive: float) -> float:
-        """What cores bring in with an incentive gamma (expression 18)."""
+        """The payment for the cores with an incentive gamma (expression 18)."""
         return incentive * self.period * degree
 
     # --- choices ------------------------------------------------------------------------------------
 
     def ideal_degree(self, incentive: float = 0.0) -> float:
-        """The cores it would choose alone (expression 10), with an incentive (games 5.2).
+        """The number of cores it would choose alone (expression 10), with an incentive (games 5.2).
 
-        With an incentive as high as the price of a core it takes all that help.
+        With an incentive equal to the price of a core it takes every core that helps.
 
         >>> from australis.elasticity.service import Ideal
         >>> round(Module("m", Ideal(14.44), 0.5, 0.0177, 32).ideal_degree(), 1)
@@ -82,17 +82,17 @@ class Module:
         return min(self.service.worth(price_s), float(self.most))
 
     def needed_degree(self, departure_s: float) -> float:
-        """The fewest cores with which it is no slower than this; all that help if none are enough
-        (n with a bar, expression 11)."""
+        """The fewest cores with which it is at least this fast, or all useful cores if none are
+        enough (n with a bar, expression 11)."""
         return min(self.service.degree(departure_s), float(self.most))
 
     def best_response(self, others_s: float, incentive: float = 0.0) -> float:
-        """The cores it chooses if the others let it have a result every so many seconds at most
-        (proposition 4.6): no more than it needs then, nor than it would choose alone."""
+        """The cores it chooses if the others allow it one result per this time (proposition 4.6):
+        no more than it needs for that, nor than it would choose alone."""
         ideal = self.ideal_degree(incentive)
         return min(ideal, self.needed_degree(others_s)) if others_s > 0 else ideal
 
 
 def virtual_source(name: str, every_s: float) -> Module:
-    """The module that joins several sources: it has no cores and pays nothing."""
+    """The module that joins several sources: it has no cores and no cost."""
     return Module(name, Feed(every_s), 0.0, 0.0, 0)

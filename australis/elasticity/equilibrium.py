@@ -1,7 +1,7 @@
-"""Where games end, as one sees it who knows everything (games 4.2, 5).
+"""Solutions of games, computed with global knowledge (games 4.2, 5).
 
-All of it is about one number, the pace: what a module pays is a convex function of it, and so is the
-sum. Closed forms are used where n cores are n times as fast, bisection elsewhere.
+Everything depends on one number, the pace: the cost of a module is a convex function of it, and so
+is the sum. Closed forms are used where n cores are n times as fast, bisection elsewhere.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from australis.elasticity.game import Degrees, Game, Profile
 from australis.elasticity.service import Feed
 
 HALVINGS = 200
-"""So often a range of paces is halved at most."""
+"""The maximum number of halvings of a range of paces."""
 
 
 def best_equilibrium(game: Game, incentives: Mapping[str, float] | None = None) -> Profile:
     """The only Nash equilibrium that is Pareto optimal (propositions 4.15, 4.16).
 
-    Alone every module would choose a pace. The slowest of these is the equilibrium's: its module has
-    its ideal number of cores, and the others no more than they need beside it.
+    Every module has a pace that it would choose alone. The slowest of these is the equilibrium's:
+    its module has its ideal number of cores, and the others have the fewest with which they keep
+    up.
     """
     given = incentives or {}
     ideal = {name: m.ideal_degree(given.get(name, 0.0)) for name, m in game.modules.items()}
@@ -30,8 +31,8 @@ def best_equilibrium(game: Game, incentives: Mapping[str, float] | None = None) 
 
 
 def settled(game: Game, ideal: Degrees, pace_s: float) -> Profile:
-    """The best equilibrium if modules would choose these numbers of cores alone, the slowest of them
-    this pace."""
+    """The best equilibrium if these are the modules' ideal numbers of cores and this is the slowest
+    of their paces."""
     needed = game.at_pace(pace_s)
     return game.efficient({name: min(ideal[name], n) for name, n in needed.items()}, pace_s)
 
@@ -40,7 +41,7 @@ def settled(game: Game, ideal: Degrees, pace_s: float) -> Profile:
 
 
 def social_optimum(game: Game) -> Profile:
-    """The numbers of cores for which all together pay least."""
+    """The numbers of cores with the least total cost."""
     if all(module.service.scales for module in game.modules.values()):
         pace_s = _closed_form_s(game)
     else:
@@ -50,7 +51,7 @@ def social_optimum(game: Game) -> Profile:
 
 
 def _closed_form_s(game: Game) -> float:
-    """Cores needed are in inverse proportion to the pace: A x + B / x is least at sqrt(B / A)."""
+    """The optimal pace in closed form: the cost A x + B / x is least at sqrt(B / A)."""
     cores = sum(
         module.core_cost * module.service.running_s * game.graph.ratios[name]
         for name, module in game.modules.items()
@@ -59,7 +60,7 @@ def _closed_form_s(game: Game) -> float:
 
 
 def _bisected_s(game: Game) -> float:
-    """Where the cost no longer falls with the pace; the least pace if it does not fall at all."""
+    """The pace at which the total cost stops falling; the least pace if it does not fall at all."""
     low = game.least_pace_s
     if _slope(game, low) >= 0:
         return low
@@ -78,7 +79,7 @@ def _bisected_s(game: Game) -> float:
 
 
 def _slope(game: Game, pace_s: float) -> float:
-    """By how much the total cost changes with the pace, just above this one."""
+    """The derivative of the total cost with respect to the pace, just above this one."""
     found = game.delay_cost
     for name, module in game.modules.items():
         if isinstance(module.service, Feed):
@@ -86,7 +87,7 @@ def _slope(game: Game, pace_s: float) -> float:
         ratio = game.graph.ratios[name]
         steep = module.service.slope(module.needed_degree(pace_s / ratio))
         if steep >= 0:
-            return -inf  # the last core does next to nothing there
+            return -inf  # the last core has almost no effect there
         found += module.core_cost / (steep * ratio)
     return found
 
@@ -95,11 +96,11 @@ def _slope(game: Game, pace_s: float) -> float:
 
 
 def integer_optimum(game: Game) -> Profile:
-    """The whole numbers of cores for which all together pay least: exact, for any size.
+    """The whole numbers of cores with the least total cost: exact, for any size.
 
-    With one core everywhere, the slowest module is given one more, again and again, until that does
-    not make it faster. What is best for any pace comes by on the way: no module has a core that it
-    does not need there.
+    Starting from one core everywhere, the slowest module is given one more core until that does not
+    make it faster. The best assignment for every pace occurs on the way: no module has a core that
+    it does not need there.
     """
     modules, ratios = game.modules, game.graph.ratios
     degrees = {name: 0 if isinstance(m.service, Feed) else 1 for name, m in modules.items()}
@@ -127,12 +128,12 @@ def integer_optimum(game: Game) -> Profile:
     return game.profile(degrees)
 
 
-# --- how far apart they are ------------------------------------------------------------------------------
+# --- price of stability --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Stability:
-    """The best equilibrium beside the social optimum."""
+    """The best equilibrium compared with the social optimum."""
 
     equilibrium: Profile
     optimum: Profile
@@ -144,10 +145,10 @@ class Stability:
 
     @property
     def reported(self) -> float:
-        """The same upside down, at most 1: what games reports (table V, figure 16)."""
+        """The inverse of the price, at most 1, which games reports (table V, figure 16)."""
         return self.optimum.cost / self.equilibrium.cost
 
 
 def stability(game: Game) -> Stability:
-    """How much is lost where everybody looks after itself."""
+    """How much more the best equilibrium costs than the social optimum."""
     return Stability(best_equilibrium(game), social_optimum(game))

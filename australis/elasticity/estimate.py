@@ -1,4 +1,4 @@
-"""What the next control step will be like, from those before (games 6.2)."""
+"""Estimates for the next control step from earlier ones (games 6.2)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Average:
     """
 
     newest: float
-    """So much the newest value counts; 1: nothing else does."""
+    """The weight of the newest value; 1: no averaging."""
     value: float | None = None
-    """None before the first one."""
+    """The average; None before the first value."""
 
     def add(self, value: float) -> float:
-        """Take one more in; the average with it."""
+        """Add a value and return the average."""
         before = value if self.value is None else self.value
         self.value = before + self.newest * (value - before)
         return self.value

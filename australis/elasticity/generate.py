@@ -1,4 +1,4 @@
-"""The paper's application, and games made at random."""
+"""The paper's application, and random games."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from australis.elasticity.service import Ideal, Saturating, ServiceTime, WithMin
 from australis.kernel.errors import UserError
 
 FARTHER = 0.2
-"""So many modules of a random graph get tasks over the heads of a layer."""
+"""The fraction of a random graph's modules with an input that skips a layer."""
 TYPICAL_S = 0.5
-"""As often a task comes in the paper's application."""
+"""The time between two tasks in the paper's application."""
 
 
 def object_recognition() -> Game:
@@ -43,10 +43,11 @@ def object_recognition() -> Game:
 
 
 def random_graph(size: int, rng: Random, joins: int = 2, width: int = 8) -> FlowGraph:
-    """So many modules behind one source, in layers of at most a width.
+    """A number of modules behind one source, in layers of at most `width` modules.
 
-    Each gets tasks from up to so many modules of the layer before, and now and then from one before
-    that. No task leaves before the last layer, so that what comes to a module does not dwindle.
+    Each gets tasks from up to `joins` modules of the preceding layer, and some also from the layer
+    before that. No task leaves before the last layer, so that the load of later modules does not
+    vanish.
 
     >>> graph = random_graph(1_000, Random(1))
     >>> len(graph.modules), min(graph.ratios.values()) > 0.001
@@ -76,7 +77,7 @@ def random_graph(size: int, rng: Random, joins: int = 2, width: int = 8) -> Flow
 
 
 def _layers(names: list[str], rng: Random, width: int) -> list[list[str]]:
-    """The source alone, and then some at a time."""
+    """The source alone, then layers of random size."""
     layers, rest = [names[:1]], names[1:]
     while rest:
         many = rng.randint(1, width)
@@ -86,7 +87,7 @@ def _layers(names: list[str], rng: Random, width: int) -> list[list[str]]:
 
 
 def random_service(rng: Random, kinds: str = "abc") -> ServiceTime:
-    """A service time like one of those in figure 3."""
+    """A random service time of one of the kinds in figure 3."""
     running_s = rng.uniform(0.05, 15.0)
     kind = rng.choice(kinds)
     if kind == "a":
@@ -98,8 +99,8 @@ def random_service(rng: Random, kinds: str = "abc") -> ServiceTime:
 def random_game(size: int, rng: Random, kinds: str = "a", width: int = 8) -> Game:
     """A game with prices and times like those of table III, and service times of these kinds.
 
-    Modules may have enough cores for a task every half second, and up to twice or a hundred times as
-    many: in some games limits matter, in others only prices do.
+    The limit of each module is at least enough for a task every half second, and up to twice or a
+    hundred times that: in some games limits matter, in others only prices do.
     """
     graph = random_graph(size, rng, width=width)
     spare = rng.choice((2.0, 100.0))

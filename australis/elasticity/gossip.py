@@ -1,8 +1,9 @@
-"""Local push-sum: a sum that everybody learns from its neighbours alone (games 5.2).
+"""Local push-sum: every module learns a sum from its neighbours alone (games 5.2).
 
-Everybody begins with its value and a weight of 1. Each time it shares both evenly between itself and
-its neighbours, and adds up what it gets. Values over weights become the mean of all values everywhere,
-at a speed that depends on the graph; how many there are is known.
+Each module begins with its value and a weight of 1. In each iteration it divides both evenly
+between itself and its neighbours, and adds up what it receives. The quotients of values and weights
+converge to the mean of all values, at a speed that depends on the graph; the number of modules is
+known.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from australis.elasticity.graph import FlowGraph
 
 
 def push_sum(graph: FlowGraph, values: Mapping[str, float], iterations: int) -> dict[str, float]:
-    """What each module takes for the sum of all values after so many exchanges.
+    """Each module's estimate of the sum of all values after this number of exchanges.
 
     >>> line = FlowGraph("ab", {("a", "b"): 1.0})
     >>> push_sum(line, {"a": 1.0, "b": 4.0}, 0), push_sum(line, {"a": 1.0, "b": 4.0}, 1)

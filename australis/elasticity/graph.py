@@ -1,4 +1,4 @@
-"""Flow graphs: modules behind one source, and how likely a task goes from one to the next (games 4.1)."""
+"""Flow graphs: modules behind one source, with the probabilities of a task's path (games 4.1)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Arcs = Mapping[tuple[str, str], float]
 """The probability that a task goes on from one module to another."""
 VIRTUAL = "(sources)"
 EXACT = 1e-9
-"""Probabilities sum to one up to this."""
+"""The tolerance with which probabilities have to sum to one."""
 
 
 class FlowGraph:
-    """Modules that tasks come to from one source, without cycles.
+    """Modules that tasks reach from one source, without cycles.
 
     >>> graph = FlowGraph(["a", "b", "c"], {("a", "b"): 0.25, ("a", "c"): 0.75, ("b", "c"): 1.0})
     >>> graph.source, dict(graph.ratios), graph.diameter
@@ -34,27 +34,28 @@ class FlowGraph:
         _check_names(names)
         self.arcs = dict(arcs)
         self.onward: dict[str, list[str]] = {name: [] for name in names}
-        """Where tasks go from each module,"""
+        """The modules to which each module sends tasks."""
         self.into: dict[str, list[str]] = {name: [] for name in names}
-        """and where they come from."""
+        """The modules from which each module gets tasks."""
         for (here, there), probability in self.arcs.items():
             self._check_arc(here, there, probability)
             self.onward[here].append(there)
             self.into[there].append(here)
         self.modules = self._in_order(names)
-        """From the source on: whoever gives tasks to another comes before it."""
+        """The modules in topological order, the source first."""
         self.source = self._only_source(source)
         self.virtual = virtual
-        """Whether the source is none, and only joins those that are."""
+        """Whether the source is virtual and only joins the real sources."""
         self._check_sums()
 
     @classmethod
     def joined(
         cls, modules: Iterable[str], arcs: Arcs, rates: Mapping[str, float], name: str = VIRTUAL
     ) -> FlowGraph:
-        """A graph with several sources, joined by a virtual one.
+        """A graph with several sources, joined by a virtual source.
 
-        Tasks come to each of them at a rate; the virtual source gives each its part of all tasks.
+        Tasks come to each source at its rate; the virtual source gives each its fraction of all
+        tasks.
 
         >>> FlowGraph.joined("abc", {("a", "c"): 1.0, ("b", "c"): 1.0}, {"a": 3.0, "b": 1.0}).arcs
         {('(sources)', 'a'): 0.75, ('(sources)', 'b'): 0.25, ('a', 'c'): 1.0, ('b', 'c'): 1.0}
@@ -68,12 +69,12 @@ class FlowGraph:
         taken = {there for _, there in arcs}
         for module in names:
             if module not in taken and module not in rates:
-                raise UserError("gets tasks from nobody and has no rate of its own", name=module)
+                raise UserError("has neither a predecessor nor a rate of its own", name=module)
         total = sum(rates.values())
         shares = {(name, source): rate / total for source, rate in rates.items()}
         return cls([name, *names], {**shares, **arcs}, virtual=True)
 
-    # --- what is wrong with it ----------------------------------------------------------------
+    # --- checks -------------------------------------------------------------------------------
 
     def _check_arc(self, here: str, there: str, probability: float) -> None:
         for end in (here, there):
@@ -81,7 +82,7 @@ class FlowGraph:
                 raise UserError("is at the end of an arc but is no module", name=end)
         if not 0 < probability <= 1:
             raise UserError(
-                f"goes on to {there} with probability {probability:g}, not in (0, 1]", name=here
+                f"sends to {there} with probability {probability:g}, not in (0, 1]", name=here
             )
 
     def _check_sums(self) -> None:
@@ -89,13 +90,13 @@ class FlowGraph:
             total = sum(self.arcs[name, there] for there in self.onward[name])
             if self.onward[name] and abs(total - 1) > EXACT:
                 raise UserError(
-                    f"goes on with probabilities that sum to {total:.9g}, not to 1", name=name
+                    f"sends on with probabilities that sum to {total:.9g}, not to 1", name=name
                 )
 
     def _in_order(self, names: Sequence[str]) -> tuple[str, ...]:
         left = {name: len(self.into[name]) for name in names}
         found = [name for name in names if not left[name]]
-        for name in found:  # which grows meanwhile
+        for name in found:  # which grows during the loop
             for there in self.onward[name]:
                 left[there] -= 1
                 if not left[there]:
@@ -106,7 +107,7 @@ class FlowGraph:
         return tuple(found)
 
     def _cycle(self, among: Sequence[str]) -> list[str]:
-        """A way back to where it begins; every one of these gets tasks from another of them."""
+        """A cycle among modules each of which gets tasks from another of them."""
         way = [among[0]]
         while True:
             before = next(name for name in self.into[way[-1]] if name in among)
@@ -137,11 +138,11 @@ class FlowGraph:
 
     @cached_property
     def ratios(self) -> Mapping[str, float]:
-        """The part of all tasks that comes to each module."""
+        """The fraction of all tasks that reaches each module."""
         return self.probabilities(self.source)
 
     def probabilities(self, start: str) -> dict[str, float]:
-        """How likely a task at one module comes to each other one, by any path (expression 1)."""
+        """The probability that a task at `start` reaches each other module, by any path (1)."""
         found = dict.fromkeys(self.modules, 0.0)
         found[start] = 1.0
         for name in self.modules:
@@ -154,14 +155,14 @@ class FlowGraph:
 
     @cached_property
     def neighbours(self) -> Mapping[str, tuple[str, ...]]:
-        """Those that a module gives tasks to or gets them from (expression 15)."""
+        """The modules to which a module sends tasks or from which it gets them (expression 15)."""
         return {name: (*self.into[name], *self.onward[name]) for name in self.modules}
 
     def hops(self, start: str) -> dict[str, int]:
-        """How far the others are from one, from neighbour to neighbour, the nearest first."""
+        """The number of hops from one module to each other one, the nearest first."""
         found = {start: 0}
         reached = [start]
-        for name in reached:  # which grows meanwhile
+        for name in reached:  # which grows during the loop
             for other in self.neighbours[name]:
                 if other not in found:
                     found[other] = found[name] + 1
@@ -170,17 +171,17 @@ class FlowGraph:
 
     @cached_property
     def reaches(self) -> Mapping[str, int]:
-        """How far the farthest module is from each."""
+        """The number of hops from each module to the farthest one."""
         return {name: max(self.hops(name).values()) for name in self.modules}
 
     @cached_property
     def diameter(self) -> int:
-        """How far two modules are from each other at most."""
+        """The largest number of hops between two modules."""
         return max(self.reaches.values())
 
     @cached_property
     def centre(self) -> str:
-        """The first of those from which the farthest is nearest."""
+        """The first module whose farthest module is nearest."""
         return min(self.modules, key=self.reaches.__getitem__)
 
 

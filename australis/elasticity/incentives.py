@@ -1,8 +1,7 @@
-"""The incentive-based strategy as one plays it who knows everything (games algorithm 2).
+"""The incentive-based strategy, computed with global knowledge (games algorithm 2).
 
-The module that holds up the others is paid for taking more cores, a little more each round, until
-that makes all together no better off. The agents of `protocols.elasticity` play the same with
-messages.
+The bottleneck module is paid for taking more cores, a little more each round, until the total cost
+no longer falls. The agents of `protocols.elasticity` play the same game with messages.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from australis.kernel.errors import UserError
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How some rounds ended."""
+class IncentiveOutcome:
+    """The result of the rounds of algorithm 2."""
 
     first: Profile
-    """The best equilibrium without incentives,"""
+    """The best equilibrium without incentives."""
     profile: Profile
-    """the one that stands,"""
+    """The profile with the least total cost."""
     incentives: Mapping[str, float]
-    """with these incentives (gamma),"""
+    """The incentives (gamma) of that profile."""
     rounds: int
-    """after so many rounds, the last of which may have been one too many."""
+    """The number of rounds played, the last of which may not have improved the profile."""
 
 
 def check_rounds(increment: float, rounds: int) -> None:
-    """Refuse what leads nowhere."""
+    """Check that the increment and the number of rounds are valid."""
     if not 0 < increment <= 1:
         raise UserError(
             f"is {increment:g}: it should be a part of a core's price", name="increment"
@@ -42,22 +41,22 @@ def check_rounds(increment: float, rounds: int) -> None:
 
 
 def holds_up(own_s: float, pace_s: float) -> bool:
-    """Whether a module whose own pace is this one is a reason why all together have that one; several
-    may be, equally slow."""
+    """Whether a module with this pace of its own is a bottleneck at the common pace; several
+    modules may be, equally slow."""
     return own_s >= pace_s * (1 - TIED)
 
 
 def raised(module: Module, incentive: float, increment: float) -> float:
-    """A higher incentive: by a part of the price of a core, and never above it, since with the whole
-    price the module takes every core that helps."""
+    """The incentive raised by a fraction of the price of a core, and at most that price, with which
+    the module takes every core that helps."""
     return min(incentive + increment * module.core_price, module.core_price)
 
 
-def cooperate(game: Game, increment: float = 0.1, rounds: int = 50) -> Outcome:
-    """Play so many rounds at most, with incentives that grow by a part of the price of a core.
+def cooperate(game: Game, increment: float = 0.1, rounds: int = 50) -> IncentiveOutcome:
+    """Play at most `rounds` rounds, with incentives that grow by a fraction of the price of a core.
 
-    Algorithm 2 applies the round before the last, even if it ended because of the limit and the last
-    was better; here the best one stands.
+    Algorithm 2 applies the round before the last, even if it ended because of the limit and the
+    last was better; here the best round is applied.
     """
     check_rounds(increment, rounds)
     modules, ratios = game.modules, game.graph.ratios
@@ -74,6 +73,6 @@ def cooperate(game: Game, increment: float = 0.1, rounds: int = 50) -> Outcome:
                 paces_s[name] = ratios[name] * module.service.time_s(ideal[name])
         found = settled(game, ideal, max(paces_s.values()))
         if not found.cost < best.cost:
-            return Outcome(first, best, kept, played)
+            return IncentiveOutcome(first, best, kept, played)
         best, kept = found, dict(incentives)
-    return Outcome(first, best, kept, rounds)
+    return IncentiveOutcome(first, best, kept, rounds)

@@ -1,4 +1,4 @@
-"""Whether to change the number of cores at all: each change costs something (not in the paper)."""
+"""The inertia of the number of cores: each change has a cost (not in the paper)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from australis.kernel.errors import UserError
 
 @dataclass(frozen=True)
 class Inertia:
-    """What keeps a module as it is."""
+    """The parameters that keep a module from changing its cores."""
 
     cost: float = 0.0
-    """A reconfiguration costs so much, in the money that cores are paid in:"""
+    """The cost of a reconfiguration, in the currency of the cores' price."""
     steps: float = 1.0
-    """cores are given back only if they cost more than that over so many control steps."""
+    """The number of control steps over which returned cores must save more than `cost`."""
     slack: float = 0.0
-    """A module may be slower than agreed by this part before it gets more."""
+    """The fraction by which a module may be slower than agreed before it gets more cores."""
 
     def __post_init__(self) -> None:
         if min(self.cost, self.slack) < 0:
@@ -29,13 +29,13 @@ class Inertia:
     def keeps(
         self, module: Module, cores: int, wanted: int, departure_s: float, shared: bool = False
     ) -> bool:
-        """Whether it stays with what it has, if a result is due every so many seconds.
+        """Whether a module keeps its cores, if a result is due every `departure_s` seconds.
 
-        Where the cores of a node are `shared` it keeps no more than it needs when the node is at its
-        fastest: then there are enough for all.
+        Where the cores of a node are `shared` it keeps no more than it needs when the node is at
+        its fastest: then there are enough for all its modules.
 
-        Too many cores cost only their module something, so it can weigh that; too few hold up
-        everybody, so that only how much counts.
+        Superfluous cores cost only their module, so their price decides; too few cores hold up all
+        modules, so the slowdown alone decides.
         """
         most = whole(module, module.service.fastest) if shared else module.most
         if cores > most or cores < 1:

@@ -1,4 +1,4 @@
-"""Whole cores instead of parts of them."""
+"""Whole cores from fractional numbers of cores."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from australis.elasticity.game import Degrees, Game
 from australis.elasticity.service import Feed
 
 EXACT = 1e-9
-"""So little above a whole number is an error of arithmetic, not a part of a core."""
+"""An excess over a whole number below this is an arithmetic error, not a fraction of a core."""
 
 
 class Rounding(Enum):
-    """The paper says both (games 4.2, 4.3): up never makes the bottleneck slower, nearest may."""
+    """The direction of rounding (games 4.2, 4.3): up never slows the bottleneck, nearest may."""
 
     UP = "up"
     NEAREST = "nearest"
 
 
 def whole(module: Module, degree: float, rounding: Rounding = Rounding.UP) -> int:
-    """Whole cores for a module: at least one, and no more than it may have.
+    """Whole cores for a module: at least one, and at most what it may have.
 
     >>> from australis.elasticity.service import Ideal
     >>> module = Module("m", Ideal(1.0), 1.0, 1.0, 8)

@@ -1,12 +1,12 @@
-"""How long a module takes for a task, by the number of its cores (games 4.1, figure 3).
+"""The service time of a module as a function of its number of cores (games 4.1, figure 3).
 
-Numbers of cores are real numbers above 0: below 1 a module has a part of a core, and takes the longer.
+Numbers of cores are real numbers above 0: below 1 a module has a fraction of a core and is slower.
 All models are convex, and all fall up to their `fastest` number of cores; more are never used.
 
     Ideal(2.0).time_s(4.0)              # 0.5: n cores are n times as fast (figure 3a)
     Saturating(2.0, 3.0).time_s(4.0)    # 0.667: more than three change nothing (figure 3b)
     WithMinimum(2.0, 3.0).time_s(4.0)   # 1.167: more than three make it slower (figure 3c)
-    Sampled(((1, 2.0), (4, 0.6)))       # between what was measured
+    Sampled(((1, 2.0), (4, 0.6)))       # interpolates between measurements
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Point = tuple[float, float]
 
 
 class ServiceTime(Protocol):
-    """How long a module takes for a task."""
+    """The service time of a task as a function of the number of cores."""
 
     @property
     def running_s(self) -> float:
-        """On one core."""
+        """The service time on one core."""
         ...
 
     @property
     def fastest(self) -> float:
-        """The number of cores beyond which none helps (n0 in figure 3)."""
+        """The number of cores beyond which no core helps (n0 in figure 3)."""
         ...
 
     @property
@@ -42,24 +42,24 @@ class ServiceTime(Protocol):
         ...
 
     def time_s(self, degree: float) -> float:
-        """With so many cores."""
+        """The service time with this number of cores."""
         ...
 
     def degree(self, time_s: float) -> float:
-        """The fewest cores with which it takes no longer; the fastest number if none are enough."""
+        """The fewest cores with which a task takes at most this time, or `fastest` if none do."""
         ...
 
     def worth(self, price_s: float) -> float:
-        """The number of cores at which time and cores together cost least, if a core costs as much as
-        so many seconds: one more would save less than that."""
+        """The number of cores with the least cost of time and cores, if a core costs as much as
+        `price_s` seconds: another core would save less than its price."""
         ...
 
     def slope(self, degree: float) -> float:
-        """By how much the time changes with a core, just below this number of them."""
+        """The derivative of the service time, just below this number of cores."""
         ...
 
     def taking(self, running_s: float) -> ServiceTime:
-        """The same, but so long on one core."""
+        """The same model with another service time on one core."""
         ...
 
 
@@ -75,7 +75,7 @@ def _check_fastest(fastest: float) -> None:
 
 @dataclass(frozen=True)
 class Ideal:
-    """n cores are n times as fast, however many (figure 3a)."""
+    """n cores are n times as fast, for every n (figure 3a)."""
 
     running_s: float
     fastest = inf
@@ -85,29 +85,29 @@ class Ideal:
         _check_running(self.running_s)
 
     def time_s(self, degree: float) -> float:
-        """With so many cores."""
+        """The service time with this number of cores."""
         return self.running_s / degree
 
     def degree(self, time_s: float) -> float:
-        """The fewest cores with which it takes no longer."""
+        """The fewest cores with which a task takes at most this time."""
         return self.running_s / time_s
 
     def worth(self, price_s: float) -> float:
-        """Where one more core saves less than it costs (expression 10)."""
+        """The number of cores at which another one saves less than its price (expression 10)."""
         return sqrt(self.running_s / price_s) if price_s > 0 else inf
 
     def slope(self, degree: float) -> float:
-        """By how much the time changes with a core."""
+        """The derivative of the service time at this number of cores."""
         return -self.running_s / (degree * degree)
 
     def taking(self, running_s: float) -> Ideal:
-        """The same, but so long on one core."""
+        """The same model with another service time on one core."""
         return Ideal(running_s)
 
 
 @dataclass(frozen=True)
 class Saturating:
-    """n cores are n times as fast, but more than so many change nothing (figure 3b)."""
+    """n cores are n times as fast up to `fastest`, and more change nothing (figure 3b)."""
 
     running_s: float
     fastest: float
@@ -118,29 +118,29 @@ class Saturating:
         _check_fastest(self.fastest)
 
     def time_s(self, degree: float) -> float:
-        """With so many cores."""
+        """The service time with this number of cores."""
         return self.running_s / min(degree, self.fastest)
 
     def degree(self, time_s: float) -> float:
-        """The fewest cores with which it takes no longer, if any are enough."""
+        """The fewest cores with which a task takes at most this time, if any are enough."""
         return min(self.running_s / time_s, self.fastest)
 
     def worth(self, price_s: float) -> float:
-        """Where one more core saves less than it costs, or nothing."""
+        """The number of cores at which another one saves less than its price or nothing."""
         return min(sqrt(self.running_s / price_s), self.fastest) if price_s > 0 else self.fastest
 
     def slope(self, degree: float) -> float:
-        """By how much the time changes with a core."""
+        """The derivative of the service time at this number of cores."""
         return -self.running_s / (degree * degree) if degree <= self.fastest else 0.0
 
     def taking(self, running_s: float) -> Saturating:
-        """The same, but so long on one core."""
+        """The same model with another service time on one core."""
         return Saturating(running_s, self.fastest)
 
 
 @dataclass(frozen=True)
 class WithMinimum:
-    """Each core beyond the first also costs the others some time, which tells in the end (figure 3c).
+    """Each core beyond the first adds overhead, which dominates in the end (figure 3c).
 
     The paper draws such a curve and gives no formula. Here a task takes T / n + c (n - 1), with c such
     that it takes least with `fastest` cores.
@@ -160,15 +160,15 @@ class WithMinimum:
 
     @cached_property
     def _each_s(self) -> float:
-        """What each core beyond the first adds."""
+        """The overhead that each core beyond the first adds."""
         return self.running_s / (self.fastest * self.fastest)
 
     def time_s(self, degree: float) -> float:
-        """With so many cores."""
+        """The service time with this number of cores."""
         return self.running_s / degree + self._each_s * max(0.0, degree - 1.0)
 
     def degree(self, time_s: float) -> float:
-        """The fewest cores with which it takes no longer, if any are enough."""
+        """The fewest cores with which a task takes at most this time, if any are enough."""
         if time_s >= self.running_s:
             return self.running_s / time_s
         if time_s <= self.time_s(self.fastest):
@@ -178,7 +178,7 @@ class WithMinimum:
         return 2 * self.running_s / (both + root)
 
     def worth(self, price_s: float) -> float:
-        """Where one more core saves less than it costs; below the fastest number of them."""
+        """The number of cores at which another one saves less than its price, at most `fastest`."""
         if price_s <= 0:
             return self.fastest
         shared = sqrt(self.running_s / price_s)
@@ -187,23 +187,23 @@ class WithMinimum:
         return max(1.0, sqrt(self.running_s / (price_s + self._each_s)))
 
     def slope(self, degree: float) -> float:
-        """By how much the time changes with a core, just below this number of them."""
+        """The derivative of the service time, just below this number of cores."""
         alone = -self.running_s / (degree * degree)
         return alone if degree <= 1 else alone + self._each_s
 
     def taking(self, running_s: float) -> WithMinimum:
-        """The same, but so long on one core."""
+        """The same model with another service time on one core."""
         return WithMinimum(running_s, self.fastest)
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """What was measured with some numbers of cores, and something between for the others.
+    """Measurements with some numbers of cores, interpolated for the others.
 
-    Tasks a second are interpolated, not seconds a task: of a module that scales, a straight line is
-    right. The curve is the lowest one above all samples that rises and is concave; so service times
-    fall and are convex, as all that follows needs, and a sample that was disturbed is passed over.
-    Samples beyond the fastest one are not used.
+    Rates are interpolated, not times: for a module that scales, a straight line is exact. The curve
+    is the lowest one above all samples that rises and is concave; so service times fall and are
+    convex, as the rest of the model requires, and a disturbed sample is ignored. Samples beyond the
+    fastest one are not used.
 
     >>> model = Sampled(((1, 8.0), (2, 4.0), (4, 3.9), (8, 1.0), (16, 2.0)))
     >>> model.time_s(4), model.fastest, model.degree(2.0)
@@ -211,7 +211,7 @@ class Sampled:
     """
 
     samples: tuple[Point, ...]
-    """Numbers of cores, and how long a task took then, in seconds."""
+    """Numbers of cores with the measured service time in seconds."""
     scales = False
 
     def __post_init__(self) -> None:
@@ -225,7 +225,7 @@ class Sampled:
 
     @cached_property
     def _curve(self) -> tuple[Point, ...]:
-        """Numbers of cores and rates, from none on."""
+        """Numbers of cores with rates, from zero cores on."""
         points: list[Point] = [(0.0, 0.0)]
         fastest, _ = min(self.samples, key=lambda sample: (sample[1], sample[0]))
         for cores, time_s in sorted(self.samples):
@@ -247,23 +247,23 @@ class Sampled:
 
     @property
     def running_s(self) -> float:
-        """On one core."""
+        """The service time on one core."""
         return self.time_s(1.0)
 
     @property
     def fastest(self) -> float:
-        """The number of cores beyond which none helps."""
+        """The number of cores beyond which no core helps."""
         return self._degrees[-1]
 
     def time_s(self, degree: float) -> float:
-        """With so many cores."""
+        """The service time with this number of cores."""
         if degree >= self.fastest:
             return 1 / self._rates[-1]
         (cores, rate), rise = self._piece(bisect_left(self._degrees, degree))
         return 1 / (rate + (degree - cores) * rise)
 
     def degree(self, time_s: float) -> float:
-        """The fewest cores with which it takes no longer, if any are enough."""
+        """The fewest cores with which a task takes at most this time, if any are enough."""
         needed = 1 / time_s
         if needed >= self._rates[-1]:
             return self.fastest
@@ -271,7 +271,7 @@ class Sampled:
         return cores + (needed - rate) / rise
 
     def worth(self, price_s: float) -> float:
-        """Where one more core saves less than it costs."""
+        """The number of cores at which another one saves less than its price."""
         if price_s <= 0:
             return self.fastest
         for at in range(1, len(self._curve)):
@@ -281,20 +281,20 @@ class Sampled:
         return self.fastest
 
     def slope(self, degree: float) -> float:
-        """By how much the time changes with a core, just below this number of them."""
+        """The derivative of the service time, just below this number of cores."""
         if degree > self.fastest:
             return 0.0
         _, rise = self._piece(bisect_left(self._degrees, degree))
         return -rise * self.time_s(degree) ** 2
 
     def taking(self, running_s: float) -> Sampled:
-        """The same, but so long on one core."""
+        """The same model with another service time on one core."""
         _check_running(running_s)
         part = running_s / self.running_s
         return Sampled(tuple((cores, part * time_s) for cores, time_s in self.samples))
 
     def _piece(self, at: int) -> tuple[Point, float]:
-        """Where the piece up to this point begins, and how steep it is."""
+        """The start of the segment up to this point, and its slope."""
         return self._curve[at - 1], _rise(self._curve[at - 1 : at + 1])
 
 
@@ -305,7 +305,7 @@ def _rise(ends: Sequence[Point]) -> float:
 
 @dataclass(frozen=True)
 class Paced:
-    """A source: it is no faster than tasks come to it (games 6.2)."""
+    """A source, which is no faster than tasks come to it (games 6.2)."""
 
     service: ServiceTime
     every_s: float
@@ -315,43 +315,43 @@ class Paced:
 
     @property
     def running_s(self) -> float:
-        """On one core."""
+        """The service time on one core."""
         return self.service.running_s
 
     @cached_property
     def fastest(self) -> float:
-        """The number of cores with which it keeps up."""
+        """The number of cores with which the source keeps up."""
         return self.service.degree(self.every_s)
 
     @property
     def scales(self) -> bool:
-        """Whether n cores are n times as fast, as long as it does not keep up."""
+        """Whether n cores are n times as fast, while the source does not keep up."""
         return self.service.scales
 
     def time_s(self, degree: float) -> float:
-        """With so many cores."""
+        """The service time with this number of cores."""
         return max(self.service.time_s(degree), self.every_s)
 
     def degree(self, time_s: float) -> float:
-        """The fewest cores with which it takes no longer, if any are enough."""
+        """The fewest cores with which a task takes at most this time, if any are enough."""
         return self.service.degree(max(time_s, self.every_s))
 
     def worth(self, price_s: float) -> float:
-        """Where one more core saves less than it costs, or nothing."""
+        """The number of cores at which another one saves less than its price or nothing."""
         return min(self.service.worth(price_s), self.fastest)
 
     def slope(self, degree: float) -> float:
-        """By how much the time changes with a core, just below this number of them."""
+        """The derivative of the service time, just below this number of cores."""
         return self.service.slope(degree) if degree <= self.fastest else 0.0
 
     def taking(self, running_s: float) -> Paced:
-        """The same, but so long on one core."""
+        """The same model with another service time on one core."""
         return Paced(self.service.taking(running_s), self.every_s)
 
 
 @dataclass(frozen=True)
 class Feed:
-    """A virtual source: it passes tasks on as they come, and needs no cores for that."""
+    """A virtual source: it passes tasks on as they come, and needs no cores."""
 
     every_s: float
     running_s = 0.0
@@ -362,23 +362,23 @@ class Feed:
         _check_every(self.every_s)
 
     def time_s(self, degree: float) -> float:
-        """Between two tasks."""
+        """The time between two tasks, for any number of cores."""
         return self.every_s
 
     def degree(self, time_s: float) -> float:
-        """None."""
+        """The number of cores it needs, which is none."""
         return 0.0
 
     def worth(self, price_s: float) -> float:
-        """None."""
+        """The number of cores worth their price, which is none."""
         return 0.0
 
     def slope(self, degree: float) -> float:
-        """No core changes anything."""
+        """The derivative of the service time, which is zero."""
         return 0.0
 
     def taking(self, running_s: float) -> Feed:
-        """The same: it does nothing that could take longer."""
+        """The same feed: it has no service time of its own."""
         return self
 
 
@@ -388,7 +388,7 @@ def _check_every(every_s: float) -> None:
 
 
 def fed(service: ServiceTime, every_s: float) -> ServiceTime:
-    """A source to which tasks come so often, whatever was said of that before."""
+    """The service of a source with this time between two tasks, in place of an earlier one."""
     if isinstance(service, Feed):
         return Feed(every_s)
     return Paced(service.service if isinstance(service, Paced) else service, every_s)

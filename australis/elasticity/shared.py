@@ -1,9 +1,9 @@
-"""Modules that share the cores of a node: our normal case, and the future work of the paper (games 7).
+"""Modules that share the cores of a node: the normal case here, the paper's future work (games 7).
 
-A node with C cores is fast enough for some paces and not for others: whole cores that its modules need
-at a pace must not be more than it has. So a node is nothing but one more bound on the pace, which its
-modules know and others need not: each of them is no faster than its node allows. Everything else stays
-as it is, and agents find a (generalised) equilibrium by the same messages.
+The cores of a node are enough for some paces and not for others: the whole cores that its modules
+need at a pace must not exceed those it has. So a node is another lower bound on the pace, known to
+its modules alone: none of them is faster than its node allows. Everything else stays the same, and
+agents find a (generalised) equilibrium by the same messages.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Node:
 
 
 def sharing(game: Game, nodes: Iterable[Node]) -> Game:
-    """The same game, its modules held to paces at which the whole cores of each node are enough.
+    """The same game, with its modules bounded to paces for which each node has enough whole cores.
 
-    What holds follows from how long tasks take now: say that, and how often they come, before this and
-    not after, and in every control step anew.
+    The bounds follow from the current service times: set these and the arrivals before this call
+    and not after it, anew in every control step.
     """
     modules = dict(game.modules)
     seen: dict[str, str] = {}
@@ -47,7 +47,7 @@ def sharing(game: Game, nodes: Iterable[Node]) -> Game:
 
 
 def least_pace_s(game: Game, node: Node) -> float:
-    """How fast a node can be at best: its slowest module is given one more core, again and again."""
+    """The least pace that a node allows: its slowest module repeatedly gets one more core."""
     cores = dict.fromkeys(node.modules, 1)
 
     def pace_s(name: str) -> float:
@@ -67,7 +67,7 @@ def least_pace_s(game: Game, node: Node) -> float:
 
 
 def least_times_s(game: Game, nodes: Iterable[Node]) -> dict[str, float]:
-    """By module: what its agent is told that a task cannot take less (`protocols.elasticity`)."""
+    """The least service time of each module on these nodes (for `protocols.elasticity`)."""
     return {
         name: least_pace_s(game, node) / game.graph.ratios[name]
         for node in nodes

@@ -1,4 +1,4 @@
-"""The spanning tree along which agents add up what they pay (games 5.2)."""
+"""The spanning tree along which agents add up their costs (games 5.2)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from australis.elasticity.graph import FlowGraph
 
 @dataclass(frozen=True)
 class Tree:
-    """Modules that hang together without going round in a circle."""
+    """A spanning tree of the modules."""
 
     root: str
     parents: Mapping[str, str]
-    """Of all but the root."""
+    """The parent of each module but the root."""
     children: Mapping[str, tuple[str, ...]]
     height: int
 
 
 def lowest_tree(graph: FlowGraph) -> Tree:
-    """A spanning tree of the least height: all shortest ways from a centre of the graph.
+    """A spanning tree of the least height: all shortest paths from a centre of the graph.
 
     >>> lowest_tree(FlowGraph("abc", {("a", "b"): 1.0, ("b", "c"): 1.0}))
     Tree(root='b', parents={'a': 'b', 'c': 'b'}, children={'b': ('a', 'c'), 'a': (), 'c': ()}, height=1)

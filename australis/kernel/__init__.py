@@ -1,5 +1,5 @@
-"""What every layer stands on: machines and their effects, chance, traces, errors, ids.
+"""The base of every layer: machines and their effects, seeds, traces, errors, durations, ids.
 
-Nothing here reads a clock, a file or a global random generator; nothing here imports
-another package of Australis.
+This package reads no clock, no file and no global random generator, and imports no
+other package of Australis.
 """

@@ -17,6 +17,8 @@ MILLISECOND = 1_000
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 
+MAX_WRITTEN = 1_000
+"""The largest number of characters of a written duration."""
 _UNITS = {
     "us": 1,
     "µs": 1,
@@ -41,6 +43,8 @@ def parse_duration(text: object) -> int:
     """The duration in microseconds; a `UserError` for anything else."""
     total, at = Fraction(), 0
     written = str(text).strip().lower()
+    if len(written) > MAX_WRITTEN:
+        raise UserError(f"is not a duration: {written[:40]!r}...")
     while at < len(written):
         part = _PART.match(written, at)
         unit = part and _UNITS.get(part[2], _UNITS.get(part[2].removesuffix("s")))

@@ -1,21 +1,25 @@
 """The two kinds of error: a user's mistake and a stop of the system.
 
 A `UserError` is one clear sentence that names the user's file, line and
-operator; the command line prints it and exits with code 2. A `Stopped` says why
-a running system could not go on without breaking a promise; nothing that was
-acknowledged is lost, and the command line exits with code 1. A bug of ours is
-an assertion, never one of these.
+operator; the command line prints it and exits with code 2. A `Stopped` gives the
+reason why a running system could not continue without breaking a guarantee; no
+acknowledged data is lost, and the command line exits with code 1. A bug in
+Australis is an assertion, never one of these.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
+
+from australis.kernel.names import known_names
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the user's files something was written."""
+    """A place in the user's files."""
 
     file: str
     line: int | None = None
@@ -23,13 +27,21 @@ class Place:
     def __str__(self) -> str:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
+    @classmethod
+    def of_caller(cls, file: str) -> Place:
+        """The line of the nearest caller outside of this Python file."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename in (file, __file__):
+            frame = frame.f_back
+        return cls(frame.f_code.co_filename, frame.f_lineno)
+
 
 class AustralisError(Exception):
-    """Anything Australis tells a person about."""
+    """The base of all errors that Australis reports to people."""
 
 
 class UserError(AustralisError):
-    """A mistake in what the user wrote, told in one sentence.
+    """A mistake in the user's input, described in one sentence.
 
     >>> str(UserError("is not a duration", name="window", place=Place("a.yaml", 3)))
     "a.yaml:3: 'window' is not a duration"
@@ -47,12 +59,31 @@ class UserError(AustralisError):
 
     def __str__(self) -> str:
         said = self.sentence if self.name is None else f"'{self.name}' {self.sentence}"
-        return said if self.place is None else f"{self.place}: {said}"
+        said = said if self.place is None else f"{self.place}: {said}"
+        line = said if said.isprintable() else " ".join(said.splitlines())
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
     def at(self, place: Place | None, name: str | None = None) -> UserError:
-        """The same mistake, told where it stands (what is known already stays)."""
+        """The same mistake with its place and name, unless it has them already."""
         return UserError(self.sentence, name=self.name or name, place=self.place or place)
 
 
+def unknown_name(
+    name: str,
+    known: Iterable[str],
+    sentence: str,
+    *,
+    heading: str = "known",
+    place: Place | None = None,
+) -> UserError:
+    """The error for an unknown name, with the name that was probably meant.
+
+    >>> str(unknown_name("z", ["a", "b"], "is not a node of this cluster", heading="nodes"))
+    "'z' is not a node of this cluster (nodes: a, b)"
+    """
+    hint = known_names(name, known, heading)
+    return UserError(f"{sentence} ({hint})", name=name, place=place)
+
+
 class Stopped(AustralisError):
-    """The system stopped by itself rather than break a promise."""
+    """The system stopped by itself rather than break a guarantee."""

@@ -1,10 +1,10 @@
-"""The contract of a protocol machine, and the effects every world carries out.
+"""The interface of a protocol machine, and the effects that every world executes.
 
 A machine is a class with one mutator, `handle(event, now) -> effects`. Events say
 what happened, effects what is to be done, and the world that drives the machine
-carries them out in list order before it hands over the next event. Machines read
-no clock and touch nothing: `now` is the local clock of their node, in
-microseconds, and chance comes from a generator they were given.
+executes them in list order before it hands over the next event. Machines read no
+clock and do no I/O: `now` is the local clock of their node, in microseconds, and
+random numbers come from a generator that they are given.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import msgspec
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """What one node says to another; a noun."""
+    """A message from one node to another; its name is a noun."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """What happened; past tense."""
+    """An input of a machine; its name is in the past tense."""
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
-    """What the world is to do; imperative."""
+    """A request of a machine to its world; its name is an imperative."""
 
 
 class MessageReceived(Event, frozen=True, gc=False):
@@ -41,14 +41,14 @@ class TimerFired(Event, frozen=True, gc=False):
 
 
 class Send(Effect, frozen=True, gc=False):
-    """Send a message; whether it arrives is up to the network."""
+    """Send a message, which the network may lose."""
 
     to: str
     message: Message
 
 
 class SetTimer(Effect, frozen=True, gc=False):
-    """Fire once when the node's clock shows `at`; a later one of the same name replaces it."""
+    """Fire once when the node's clock shows `at`; a later timer of the same name replaces it."""
 
     name: str
     at: int
@@ -58,7 +58,7 @@ class Machine(Protocol):
     """A protocol core."""
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process one event; returns the effects in order."""
         ...
 
 
@@ -75,6 +75,8 @@ def describe(thing: Any) -> str:
 def _short(value: Any) -> str:
     if hasattr(value, "num_rows"):
         return f"{value.num_rows} rows"
+    if hasattr(value, "brief"):
+        return str(value.brief)
     if isinstance(value, msgspec.Struct):
         return describe(value)
     if isinstance(value, tuple | list):

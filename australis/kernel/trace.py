@@ -1,9 +1,9 @@
-"""What happened in a run, and why.
+"""The causal trace of a run.
 
 Each entry carries the id of its cause: an effect that of the event it answers, an
-event that of the effect that brought it about. So the story of any output can be
-told from its beginning. The hash over all entries tells whether two runs were
-the same; only the last entries are kept unless all are asked for.
+event that of the effect that caused it. So the chain of causes of any output can be
+followed to its beginning. The hash over all entries tells whether two runs were
+equal; only the last entries are kept unless all are requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_CAUSE = 0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that happened."""
+    """One event or effect."""
 
     id: int
     cause: int
@@ -39,7 +39,7 @@ class Trace:
         self.length = 0
 
     def add(self, cause: int, at_us: int, node: str, text: str) -> int:
-        """Write an entry; its id."""
+        """Add an entry; returns its id."""
         self.length += 1
         entry = Entry(self.length, cause, at_us, node, text)
         self._hash.update(f"{entry.id} {cause} {at_us} {node} {text}\n".encode())
@@ -50,11 +50,11 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """Two runs with the same digest did the same things in the same order."""
+        """The digest of all entries, which is equal for two runs with the same entries in order."""
         return self._hash.hexdigest()
 
     def story(self, output: int) -> list[Entry]:
-        """How an entry came about: the chain of its causes, the first one first."""
+        """The chain of an entry's causes, the first one first."""
         chain: list[Entry] = []
         at = output
         while at in self._entries:

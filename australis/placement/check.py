@@ -1,17 +1,19 @@
-"""Queries that could not run on a network whatever else did."""
+"""Checks for queries that no placement can run on a network."""
 
 from __future__ import annotations
 
 from australis.kernel.errors import UserError
+from australis.kernel.names import known_names
 from australis.placement.network import Network
 from australis.placement.queries import Query
 
 
 def check_ends(query: Query, network: Network) -> None:
-    """Refuse a query whose producers and consumers are nowhere, or cannot reach each other."""
+    """Refuse a query whose producers and consumers are not on the network or not connected."""
     for end, at in query.pinned.items():
         if at not in network.servers:
-            raise UserError(f"has {end} at {at}, which is not a server", name=query.name)
+            hint = known_names(at, network.servers, "servers")
+            raise UserError(f"has {end} at {at}, which is not a server ({hint})", name=query.name)
     for consumer in query.consumers:
         for producer in query.producers:
             if network.way(producer.at, consumer.at) is None:
@@ -23,7 +25,7 @@ def check_ends(query: Query, network: Network) -> None:
 
 
 def check_room(query: Query, network: Network) -> None:
-    """Refuse a query with a task that is too much for every server."""
+    """Refuse a query with a task that exceeds the capacity of every server."""
     best = max(network.servers.values(), key=lambda server: server.speed * server.bound)
     for task in query.tasks:
         rate = sum(edge.rate for edge in query.incoming[task.name])

@@ -1,6 +1,6 @@
-"""Networks and queries made at random, like those of the paper's experiments (ants 4).
+"""Random networks and queries like those of the paper's experiments (ants 4).
 
-The paper gives no values for its classes of machines and links: these are ours.
+The paper gives no values for its classes of machines and links: these are chosen here.
 """
 
 from __future__ import annotations
@@ -14,24 +14,22 @@ from australis.placement.queries import Consumer, Producer, Query, Task
 from australis.queueing.links import Wire
 
 SPEEDS = (1.0, 2.0, 4.0)
-"""Machines are of these classes."""
+"""The speed classes of servers."""
 STUB = Wire(12.5e6, 0.001)
-"""Links inside a stub,"""
+"""A link inside a stub."""
 ACCESS = (Wire(12.5e6, 0.002), Wire(12.5e6, 0.004))
-"""from a stub to its transit server,"""
+"""Links from a stub to its transit server."""
 TRANSIT = (Wire(125e6, 0.005), Wire(125e6, 0.010), Wire(125e6, 0.015))
-"""and between transit servers."""
+"""Links between transit servers."""
 STUBS = 3
-"""Stubs at each transit server,"""
+"""The number of stubs at each transit server."""
 STUB_SERVERS = 4
-"""and servers in each of them."""
+"""The number of servers in a stub."""
 BOUND = 0.9
-KM_PER_S = 200_000.0
-"""Light in glass."""
 
 
 def transit_stub(size: int, rng: Random) -> Network:
-    """A transit-stub network: servers in stubs that a few transit servers join.
+    """A transit-stub network: stubs of servers, connected by a few transit servers.
 
     >>> len(transit_stub(30, Random(1)).servers)
     30
@@ -64,32 +62,13 @@ def transit_stub(size: int, rng: Random) -> Network:
 
 
 def _link(links: dict[tuple[str, str], Wire], here: str, there: str, wire: Wire) -> None:
-    """One more, unless there is one already."""
+    """Add a link unless the two servers have one already."""
     if (here, there) not in links and (there, here) not in links:
         links[here, there] = wire
 
 
 def _server(name: str, rng: Random) -> Server:
     return Server(name, rng.choice(SPEEDS), BOUND)
-
-
-def measured(name: str, rng: Random) -> Network:
-    """A real network of the collection `topohub` (Topology Zoo, SNDlib, CAIDA), such as
-    `topozoo/Abilene`: its places are servers, its lengths in km give latencies."""
-    from topohub import get  # only whoever wants real networks needs them
-
-    try:
-        found = get(name)
-    except KeyError:
-        raise UserError("is not a network of topohub", name=name) from None
-    names = {node["id"]: str(node["name"]) or str(node["id"]) for node in found["nodes"]}
-    if len(set(names.values())) < len(names):
-        names = {key: f"{text}.{key}" for key, text in names.items()}
-    links: dict[tuple[str, str], Wire] = {}
-    for edge in found["edges"]:
-        latency_s = max(0.0002, float(edge.get("dist") or 100.0) / KM_PER_S)
-        _link(links, names[edge["source"]], names[edge["target"]], Wire(125e6, latency_s))
-    return Network.both_ways([_server(text, rng) for text in names.values()], links)
 
 
 def query(
@@ -100,10 +79,10 @@ def query(
     rate: float = 30.0,
     work: float = 1.0,
 ) -> Query:
-    """A query with so many tasks: a chain, and from four tasks on others that join in or split off.
+    """A query with a number of tasks: a chain, and from four tasks on also joins and splits.
 
-    Tasks do 1 to 5 ms of work for a tuple, times `work`. Its producers and consumers are at different
-    servers, as far as there are enough.
+    Tasks do 1 to 5 ms of work for a tuple, times `work`. Its producers and consumers are at
+    different servers if the network has enough.
 
     >>> made = query("q", transit_stub(20, Random(1)), 8, Random(2))
     >>> len(made.tasks), made.producers[0].rate > 0
@@ -153,9 +132,9 @@ def similar(
     kinds: int = 2,
     state_bytes: float = 0.0,
 ) -> Query:
-    """A query that may have much in common with others: what a task at a place in the chain does is
-    one of so many kinds, and it begins with one of so many streams of the network. Every third task
-    remembers something, if `state_bytes` says so.
+    """A query that may share work with others: the task at each place in the chain is one of
+    `kinds` kinds, and the chain begins with one of `streams` streams of the network. Every third
+    task is stateful if `state_bytes` is positive.
 
     >>> net = transit_stub(20, Random(1))
     >>> one, other = (similar(n, net, 3, Random(2), kinds=1) for n in "ab")
@@ -164,7 +143,7 @@ def similar(
     """
     stream = rng.randrange(streams)
     at = sorted(network.servers)[stream * len(network.servers) // streams]
-    source = Random(stream)  # who is called the same is the same
+    source = Random(stream)  # equal stream names give equal streams
     made = Producer(
         f"{name}.p", at, rate * source.uniform(0.5, 1.5), _size(source), f"stream {stream}"
     )
@@ -184,7 +163,7 @@ def similar(
 
 
 def _task(rng: Random, work: float) -> tuple[float, float, float]:
-    """Work for a tuple, tuples it makes of one, and their size."""
+    """The work for a tuple, the number of tuples made of one, and their size."""
     return work * rng.uniform(0.001, 0.005), rng.uniform(0.6, 1.1), _size(rng)
 
 

@@ -1,4 +1,4 @@
-"""What a good placement is: short latencies, little traffic, or something in between."""
+"""The objective of a placement: low latency, little traffic, or a weighted sum of both."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from australis.kernel.errors import UserError
 
 @dataclass(frozen=True)
 class Metric:
-    """What a second of latency costs, and traffic.
+    """The prices of a second of latency and of traffic.
 
-    Traffic alone leaves many placements equally good: some latency always counts.
+    With traffic alone many placements are equally good, so latency has a positive weight.
     """
 
     latency: float = 1.0
-    """For every second a query's results take, and by which others take longer,"""
+    """The price of a second of the query's latency, and of each second it adds to other queries."""
     bandwidth: float = 0.0
-    """for every byte a second on a link,"""
+    """The price of a byte per second on a link."""
     usage: float = 0.0
-    """and for that times the latency of the link, in seconds."""
+    """The price of a byte per second on a link, times the latency of the link in seconds."""
 
     def __post_init__(self) -> None:
         if not 0 < self.latency < inf:
@@ -29,7 +29,7 @@ class Metric:
             raise UserError("should not be negative", name="a weight of a metric")
 
     def traffic(self, bytes_per_s: float, latency_s: float, hops: int = 1) -> float:
-        """What traffic over some links costs, whose latencies are so long together.
+        """The price of traffic over `hops` links with this total latency.
 
         >>> Metric(bandwidth=2.0, usage=10.0).traffic(100.0, 0.03, hops=2)
         430.0
@@ -40,4 +40,4 @@ class Metric:
 LATENCY = Metric()
 BANDWIDTH = Metric(latency=1e-3, bandwidth=1.0)
 USAGE = Metric(latency=1e-3, usage=1.0)
-"""Bandwidth times latency."""
+"""The preset for bandwidth times latency."""

@@ -1,13 +1,15 @@
-"""What a placement costs: latencies of queries that share servers and links (ants 3.6, 3.7).
+"""The cost of a placement: latencies of queries that share servers and links (ants 3.6, 3.7).
 
-The latency of a query is the mean over its flows from a producer to a consumer. A tuple waits in the
-queue of a server once and is then worked on by all tasks of its query that follow each other there;
-between servers it takes the links of its route. Servers it only passes do not work on it.
+The latency of a query is the mean over its flows from a producer to a consumer. A tuple waits in
+the queue of a server once and is then processed by all consecutive tasks of its query there;
+between servers it takes the links of its route. Servers on a route that run none of its tasks do
+not process it.
 
-What a query does to each server and link is its *footprint*: how much they are used, and a weight, the
-part of its flows that wait there. `Books` add footprints up. The sum of all latencies is then a sum over servers
-and links of wait times weight, and what never waits: so a server alone can tell what another task
-there would cost everybody, and a path can add up what its servers tell.
+The effect of a query on each server and link is its *footprint*: their utilisation, and a weight,
+the fraction of its flows that wait there. `Books` add footprints up. The sum of all latencies is
+then a sum over servers and links of waiting time times weight, plus the part without waiting: so a
+server alone can compute what another task there would cost all queries, and a path can add up the
+costs of its servers.
 """
 
 from __future__ import annotations
@@ -22,19 +24,19 @@ from australis.placement.queries import Edge, Query
 from australis.placement.use import NOTHING, Use
 
 Spot = str | tuple[str, str]
-"""A server, or a link from one to another."""
+"""A server, or a directed link from one server to another."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the tasks of a query run, and which way tuples take between servers."""
+    """The hosts of a query's tasks, and the routes of its tuples between servers."""
 
     hosts: Mapping[str, str]
     routes: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    """By edge, both ends included; the network's own way where none is given."""
+    """The route of an edge, both ends included; the network's route where none is given."""
 
     def route(self, edge: Edge, query: Query, network: Network) -> tuple[str, ...] | None:
-        """The servers that tuples of an edge come by."""
+        """The servers on the route of an edge."""
         given = self.routes.get((edge.source, edge.target))
         if given is not None:
             return given
@@ -45,21 +47,21 @@ class Placement:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a query does to servers and links."""
+    """The effect of a query on servers and links."""
 
     uses: Mapping[Spot, Use]
     fixed_s: float
-    """The part of its latency that is no waiting."""
+    """The part of its latency that is not waiting."""
 
 
 def footprint(query: Query, placement: Placement, network: Network) -> Footprint | None:
-    """What a query does where it is placed; None if a tuple would have no way."""
+    """The effect of a query with a placement; None if an edge has no route."""
     hosts = placement.hosts
     servers = network.servers
     occupied: dict[str, float] = {}
-    """For a tuple that enters at a task: how long it keeps the server busy there,"""
+    """The time for which a tuple that enters at a task occupies the server."""
     served: dict[str, float] = {}
-    """and how long its own flow is worked on, on average over the flows that follow."""
+    """The time for which a tuple's own flow is processed there, averaged over its branches."""
     for task in reversed(query.tasks):
         here = hosts[task.name]
         takes_s = task.work / servers[here].speed
@@ -84,7 +86,7 @@ def footprint(query: Query, placement: Placement, network: Network) -> Footprint
             return None
         for link in itertools.pairwise(route):
             wire = network.links[link]
-            takes_s = edge.bytes / wire.bytes_per_s  # each as long as the other
+            takes_s = edge.bytes / wire.bytes_per_s  # constant transmission times
             load = edge.rate * takes_s
             use = Use(load, load * takes_s, edge.weight)
             uses[link] = uses[link].plus(use) if link in uses else use
@@ -93,30 +95,30 @@ def footprint(query: Query, placement: Placement, network: Network) -> Footprint
             continue
         takes_s = occupied[edge.target]
         load = edge.rate * takes_s
-        use = Use(load, 2 * load * takes_s, edge.weight)  # exponential
+        use = Use(load, 2 * load * takes_s, edge.weight)  # exponential service times
         uses[there] = uses[there].plus(use) if there in uses else use
         fixed_s += edge.weight * served[edge.target]
     return Footprint(uses, fixed_s)
 
 
 class Books:
-    """What all placed queries do to the servers and links of a network."""
+    """The sum of the footprints of all placed queries on a network."""
 
     def __init__(self, network: Network, others: Mapping[Spot, Use] | None = None) -> None:
         self.network = network
         self.others = dict(others or {})
-        """What is done to servers and links by whatever is no query."""
+        """The use of servers and links by load other than queries."""
         self.placed: dict[str, tuple[Query, Placement, Footprint]] = {}
         self.evaluations = 0
-        """How often the wait in a queue was worked out."""
+        """The number of waiting times computed."""
         self._uses = dict(self.others)
 
     def use(self, spot: Spot) -> Use:
-        """What is done to a server or link."""
+        """The use of a server or link."""
         return self._uses.get(spot, NOTHING)
 
     def add(self, query: Query, placement: Placement) -> bool:
-        """Place a query; False, and nothing, if a tuple of it would have no way."""
+        """Place a query; return False and change nothing if an edge has no route."""
         found = footprint(query, placement, self.network)
         if found is None:
             return False
@@ -126,7 +128,7 @@ class Books:
         return True
 
     def remove(self, name: str) -> None:
-        """Take a query away."""
+        """Remove a query."""
         _, _, found = self.placed.pop(name)
         for spot, use in found.uses.items():
             left = self._uses[spot].minus(use)
@@ -138,9 +140,9 @@ class Books:
                 del self._uses[spot]
 
     def cost_s(self, found: Footprint) -> float:
-        """What one more query costs: its latency, and what it adds to that of the others.
+        """The cost of another query: its latency, and its effect on the latency of the placed ones.
 
-        It never ends where a server or link would be used beyond its bound.
+        It is infinite if a server would exceed its bound or a link its capacity.
         """
         total = found.fixed_s
         for spot, use in found.uses.items():
@@ -151,12 +153,12 @@ class Books:
         return total
 
     def fits(self, server: str, more: Use) -> bool:
-        """Whether a server can take more without being used beyond its bound."""
+        """Whether a server can take more load within its bound."""
         load = self.use(server).load + more.load
         return load < 1 and load <= self.network.servers[server].bound + 1e-12
 
     def latency_s(self, name: str) -> float:
-        """The latency of a query that is placed."""
+        """The latency of a placed query."""
         _, _, found = self.placed[name]
         waits = sum(
             use.weight * self.use(spot).wait_s for spot, use in found.uses.items() if use.weight
@@ -164,7 +166,7 @@ class Books:
         return found.fixed_s + waits
 
     def mean_latency_s(self) -> float:
-        """Of all queries that are placed."""
+        """The mean latency of all placed queries."""
         if not self.placed:
             return 0.0
         return sum(self.latency_s(name) for name in self.placed) / len(self.placed)

@@ -11,7 +11,7 @@ from australis.kernel.errors import UserError
 from australis.queueing.links import Wire
 
 TYPICAL_BYTES = 1_000.0
-"""Ways are chosen for tuples of this size."""
+"""The tuple size for which routes are chosen."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Server:
 
     name: str
     speed: float = 1.0
-    """Units of work it does in a second."""
+    """The units of work it performs per second."""
     bound: float = 1.0
-    """The part of its time that may be used."""
+    """The fraction of its capacity that may be used."""
 
     def __post_init__(self) -> None:
         if not 0 < self.speed < inf:
@@ -56,17 +56,17 @@ class Network:
 
     @classmethod
     def both_ways(cls, servers: Iterable[Server], links: Mapping[tuple[str, str], Wire]) -> Network:
-        """Links that are the same in both directions, each given once."""
+        """A network of links that are equal in both directions, each given once."""
         back = {(there, here): wire for (here, there), wire in links.items()}
         return cls(servers, {**links, **back})
 
     def neighbours(self, name: str) -> tuple[str, ...]:
-        """Who can be reached directly."""
+        """The servers reachable over one link."""
         return self._neighbours[name]
 
     def way(self, here: str, there: str) -> tuple[str, ...] | None:
-        """The servers from one to another, both included, where a tuple is quickest while nothing
-        else is under way; None if there is no way.
+        """The servers on the fastest route between two servers of an idle network, both included;
+        None if there is no route.
 
         >>> line = [Server(name) for name in "abc"]
         >>> wire = Wire(1e6, 0.001)
@@ -91,14 +91,14 @@ class Network:
         return tuple(reversed(found))
 
     def latencies_s(self, here: str) -> Mapping[str, float]:
-        """How far others are at least, for a tuple of no size that waits for nobody."""
+        """The least latency to each other server, for an empty tuple that waits in no queue."""
         found = self._latencies.get(here)
         if found is None:
             found = self._latencies[here] = self._spread(here, 0.0)[1]
         return found
 
     def _spread(self, here: str, size: float) -> tuple[dict[str, str], dict[str, float]]:
-        """Who comes before each server on the quickest way from this one, and how long that is."""
+        """The predecessor of each server on the fastest route from this one, and the latencies."""
         before: dict[str, str] = {}
         took = {here: 0.0}
         heap = [(0.0, here)]

@@ -13,47 +13,48 @@ from australis.kernel.errors import UserError
 
 @dataclass(frozen=True)
 class Producer:
-    """Where tuples come from."""
+    """A source of tuples, pinned to a server."""
 
     name: str
     at: str
     rate: float
-    """Tuples a second,"""
+    """Tuples per second."""
     bytes: float = 1_000.0
-    """each so large."""
+    """The size of a tuple in bytes."""
     stream: str = ""
-    """What it puts out; producers of one stream at one server put out the same. Its own if empty."""
+    """The stream it emits: producers of one stream at one server emit the same tuples. If empty,
+    the stream is its own."""
     age_s: float = 0.0
-    """How old its tuples are when they come out: above 0 if it is a task of another query,"""
+    """The age of its tuples when they are emitted; above 0 if it is a task of another query."""
     flows: int = 1
-    """and then it stands for so many ways from producers,"""
+    """The number of flows from producers that it represents if it is a task of another query."""
     signature: str = ""
-    """and has the signature of that task."""
+    """The signature of that task if it is a task of another query."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be placed."""
+    """An operator to be placed on a server."""
 
     name: str
     inputs: tuple[str, ...]
-    """Producers and tasks whose tuples it takes."""
+    """The producers and tasks whose tuples it consumes."""
     work: float
-    """Units of work for a tuple."""
+    """The units of work for a tuple."""
     makes: float = 1.0
-    """Tuples it makes of one (its batch size), below 1 for a filter,"""
+    """The number of output tuples per input tuple (its batch size), below 1 for a filter."""
     bytes: float = 1_000.0
-    """each so large."""
+    """The size of an output tuple in bytes."""
     does: str = ""
-    """What it does with its inputs: tasks that do the same with the same make the same. Nobody else
-    does it if empty."""
+    """The operation on its inputs: tasks with equal operations and inputs have equal results. If
+    empty, the operation is unique."""
     state_bytes: float = 0.0
-    """What it remembers, and has to take along when it moves."""
+    """The size of its state, which has to be copied when it moves."""
 
 
 @dataclass(frozen=True)
 class Consumer:
-    """Where results go."""
+    """A sink of results, pinned to a server."""
 
     name: str
     at: str
@@ -62,24 +63,24 @@ class Consumer:
 
 @dataclass(frozen=True)
 class Edge:
-    """Tuples from a producer or a task to a task or a consumer."""
+    """The tuples from a producer or a task to a task or a consumer."""
 
     source: str
     target: str
     rate: float
     bytes: float
     weight: float
-    """Of the flows from a producer to a consumer this part goes here."""
+    """The fraction of the flows from a producer to a consumer that uses this edge."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A flow graph."""
+    """A flow graph of tasks between producers and consumers."""
 
     name: str
     producers: tuple[Producer, ...]
     tasks: tuple[Task, ...]
-    """In an order in which inputs come first."""
+    """The tasks in topological order, inputs first."""
     consumers: tuple[Consumer, ...]
 
     def __post_init__(self) -> None:
@@ -114,7 +115,7 @@ class Query:
         used |= {consumer.input for consumer in self.consumers}
         for name in (*(p.name for p in self.producers), *(t.name for t in self.tasks)):
             if name not in used:
-                self._refuse(f"has nobody who takes what {name} puts out")
+                self._refuse(f"has no consumer of what {name} emits")
 
     def _new(self, name: str, known: set[str]) -> None:
         if name in known:
@@ -128,7 +129,7 @@ class Query:
     def _refuse(self, why: str) -> None:
         raise UserError(why, name=self.name)
 
-    # --- what follows from it --------------------------------------------------------------
+    # --- derived properties ----------------------------------------------------------------
 
     @cached_property
     def task(self) -> Mapping[str, Task]:
@@ -137,13 +138,13 @@ class Query:
 
     @cached_property
     def pinned(self) -> Mapping[str, str]:
-        """Where producers and consumers are."""
+        """The servers of producers and consumers."""
         found = {producer.name: producer.at for producer in self.producers}
         return found | {consumer.name: consumer.at for consumer in self.consumers}
 
     @cached_property
     def rates(self) -> Mapping[str, float]:
-        """Tuples a second that each producer and task puts out."""
+        """The output rate of each producer and task, in tuples per second."""
         found = {producer.name: producer.rate for producer in self.producers}
         for task in self.tasks:
             found[task.name] = task.makes * sum(found[source] for source in task.inputs)
@@ -151,7 +152,7 @@ class Query:
 
     @cached_property
     def flows(self) -> Mapping[str, int]:
-        """In how many ways each producer and task is reached from producers."""
+        """The number of paths from producers to each producer and task."""
         found = {producer.name: producer.flows for producer in self.producers}
         for task in self.tasks:
             found[task.name] = sum(found[source] for source in task.inputs)
@@ -172,7 +173,7 @@ class Query:
         )
 
     def _behind(self, pairs: list[tuple[str, str]]) -> dict[str, int]:
-        """In how many ways a consumer is reached from each."""
+        """The number of paths from each producer and task to consumers."""
         found = {consumer.name: 1 for consumer in self.consumers}
         for source, target in reversed(pairs):
             found[source] = found.get(source, 0) + found[target]
@@ -180,8 +181,8 @@ class Query:
 
     @cached_property
     def signatures(self) -> Mapping[str, str]:
-        """What each producer and task makes, where others may make the same: equal signatures, equal
-        results."""
+        """The signature of each producer and task whose results others may share: equal signatures
+        mean equal results."""
         found = {p.name: p.signature for p in self.producers if p.signature}
         found |= {p.name: _sign(p.stream, p.at) for p in self.producers if p.stream}
         for task in self.tasks:
@@ -207,6 +208,6 @@ class Query:
 
 
 def _sign(*parts: str) -> str:
-    """Some characters that only these parts have; parts can be of any length."""
+    """A short digest of parts of any length."""
     told = "".join(f"{len(part)}:{part}" for part in parts)
     return blake2b(told.encode(), digest_size=12).hexdigest()

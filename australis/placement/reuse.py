@@ -1,8 +1,8 @@
-"""Reuse: what a task of one query makes, another query need not make once more (ants 3.10).
+"""Reuse: a query can take over the results of a task of another query (ants 3.10).
 
-A query that takes over a task of another one needs neither that task nor what leads only to it. What
-is left of it is a query again, with a producer where the other task runs, whose tuples have an age:
-so it is placed, and its latency told, like any other.
+A query that takes over such results needs neither its own task nor the tasks that feed only that
+one. The rest is a query again, with a producer where the other task runs, whose tuples have an age:
+it is placed, and its latency computed, like any other query.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from australis.placement.queries import Consumer, Producer, Query
 
 
 class Tap(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A task of another query that makes what a task is to make."""
+    """A task of another query with the same results as a task of this query."""
 
     task: str
-    """The task that is not needed,"""
+    """The task that is not needed."""
     at: str
-    """and where the other one is:"""
+    """The server where the other task runs."""
     query: str
     version: int
     of: str
     age_s: float
-    """how old its tuples are when they come out,"""
+    """The age of the other task's tuples when it emits them."""
     remembers: tuple[tuple[str, str], ...] = ()
-    """and where tasks are, by signature, that lead to it and remember something."""
+    """The servers of the stateful tasks that feed it, by signature."""
 
 
 def reduced(query: Query, taps: Mapping[str, Tap]) -> Query:
-    """What is left to place of a query whose tasks come from elsewhere in part.
+    """The part of a query that is left to place when other queries provide some of its results.
 
     >>> from australis.placement.queries import Task
     >>> made = Query(
@@ -71,7 +71,7 @@ def reduced(query: Query, taps: Mapping[str, Tap]) -> Query:
 
 
 def reduced_like(query: Query, other: Query) -> Query:
-    """What is left to place of a query that takes the same from elsewhere as another of its name."""
+    """The part of a query that is left to place with the same taps as another query of its name."""
     taken = {
         p.name: Tap(p.name, p.at, "", 0, "", p.age_s)
         for p in other.producers
@@ -81,13 +81,13 @@ def reduced_like(query: Query, other: Query) -> Query:
 
 
 def used(query: Query, taps: Mapping[str, Tap]) -> dict[str, Tap]:
-    """Those of some taps that a query would need."""
+    """The taps that a query would need."""
     left = reduced(query, taps)
     return {p.name: taps[p.name] for p in left.producers if p.name in taps}
 
 
 def age_s(query: Query, task: str, placement: Placement, books: Books) -> float:
-    """How old what a task of a placed query puts out is then: on average over the ways to it."""
+    """The mean age of the tuples that a task of a placed query emits, over all paths to it."""
     part = _up_to(query, task, placement.hosts[task])
     found = footprint(part, placement, books.network)
     assert found is not None, "it is placed"
@@ -97,7 +97,7 @@ def age_s(query: Query, task: str, placement: Placement, books: Books) -> float:
 
 @lru_cache(maxsize=4096)
 def _up_to(query: Query, task: str, at: str) -> Query:
-    """A task and what leads to it, with a consumer beside it."""
+    """A task and what feeds it, with a consumer at its server."""
     needed = {task}
     for other in reversed(query.tasks):
         if other.name in needed:

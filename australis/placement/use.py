@@ -1,4 +1,4 @@
-"""How much a server or link is used, in three numbers."""
+"""The utilisation of a server or link in three numbers."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from australis.queueing.flows import Flow
 
 
 class Use(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How much a server or link is used, or how much somebody uses it.
+    """The use of a server or link, in total or by one of its users.
 
-    Tuples come at random (Poisson arrivals). Then two sums say all that is to be said of a queue, and
-    expression 9 of ants, which `queueing.flows` works out for any arrivals, is exact.
+    Arrivals are Poisson. Then two sums describe a queue completely, and expression 9 of ants, which
+    `queueing.flows` computes for any arrivals, is exact.
     """
 
     load: float = 0.0
     second: float = 0.0
-    """Rates times the mean squares of the times that tuples take."""
+    """The sum of rates times the mean squares of service times."""
     weight: float = 0.0
-    """So many flows wait there: a part of a query's for each place where they do."""
+    """The number of flows that wait there; a query's flows count as fractions."""
 
     @classmethod
     def of(cls, flow: Flow, weight: float) -> Use:
-        """What a flow does."""
+        """The use by one flow."""
         square = flow.service_s * flow.service_s * (flow.service_scv + 1)
         return cls(flow.rate * flow.service_s, flow.rate * square, weight)
 
     def plus(self, other: Use) -> Use:
-        """Both together."""
+        """The sum of two uses."""
         return Use(self.load + other.load, self.second + other.second, self.weight + other.weight)
 
     def minus(self, other: Use) -> Use:
-        """What is left without a part of it."""
+        """The rest without a part of it."""
         return Use(
             max(0.0, self.load - other.load),
             max(0.0, self.second - other.second),
@@ -42,7 +42,7 @@ class Use(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def wait_s(self) -> float:
-        """How long a tuple waits there.
+        """The mean waiting time of a tuple.
 
         >>> Use.of(Flow(5.0, 0.1), 1.0).wait_s
         0.1
@@ -53,11 +53,11 @@ class Use(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def waiting_s(self) -> float:
-        """All waits together, each as often as it counts."""
+        """The weighted sum of all waiting times."""
         return self.wait_s * self.weight if self.weight else 0.0
 
     def costs_s(self, more: Use) -> float:
-        """What more of it costs: its own waits, and longer ones of what is there."""
+        """The cost of additional use: its own waiting time, and its effect on the present use."""
         after = self.plus(more).waiting_s
         return after - self.waiting_s if after < inf else inf
 

@@ -1,4 +1,4 @@
-"""Flows through a server, alone and together (ants expressions 3 to 10)."""
+"""Flows through a server, alone and aggregated (ants expressions 3 to 10)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from australis.kernel.errors import UserError
 
 @dataclass(frozen=True)
 class Flow:
-    """What one query sends through a server."""
+    """The tuples that one query sends through a server."""
 
     rate: float
-    """Tuples a second,"""
+    """Tuples per second."""
     service_s: float
-    """each of which occupies the server for so long, on average."""
+    """The mean time for which a tuple occupies the server."""
     arrivals_scv: float = 1.0
-    """The squared coefficient of variation of the times between tuples: 1 for Poisson arrivals,"""
+    """The squared coefficient of variation of the times between tuples: 1 for Poisson arrivals."""
     service_scv: float = 1.0
-    """and that of the times they take: 1 if those are exponential."""
+    """The squared coefficient of variation of the service times: 1 for exponential ones."""
 
     def __post_init__(self) -> None:
         for what in ("rate", "service_s", "arrivals_scv", "service_scv"):
@@ -30,8 +30,8 @@ class Flow:
 
 
 def service_time(tasks: Sequence[tuple[float, float]]) -> float:
-    """How long a tuple occupies a server that runs these tasks one after the other (3): each is given
-    as the time it takes for one tuple, and the number of tuples it makes of one.
+    """The time a tuple occupies a server that runs these tasks in sequence (3); each task is given
+    as its time per tuple and the number of tuples it makes of one.
 
     >>> service_time([(0.010, 1.0), (0.020, 3.0), (0.001, 1.0)])
     0.033
@@ -45,21 +45,21 @@ def service_time(tasks: Sequence[tuple[float, float]]) -> float:
 
 @dataclass(frozen=True)
 class Demand:
-    """All that flows through a server, as sums over its flows."""
+    """The aggregate of all flows through a server, as sums over the flows."""
 
     rate: float = 0.0
     load: float = 0.0
-    """rho: the part of the time in which the server is busy; above 1 it cannot keep up."""
+    """rho: the utilisation of the server; above 1 it cannot keep up."""
     _second: float = 0.0
-    """Rates times mean squares of service times."""
+    """The sum of rates times mean squares of service times."""
     _squares: float = 0.0
-    """Squares of rates."""
+    """The sum of squared rates."""
     _arrivals: float = 0.0
-    """Rates times the variability of arrivals."""
+    """The sum of rates times the variability of arrivals."""
 
     @classmethod
     def of(cls, flow: Flow) -> Demand:
-        """What one flow demands."""
+        """The demand of one flow."""
         square = flow.service_s**2 * (flow.service_scv + 1)
         return cls(
             flow.rate,
@@ -71,7 +71,7 @@ class Demand:
 
     @classmethod
     def total(cls, flows: Iterable[Flow]) -> Demand:
-        """What many flows demand together."""
+        """The demand of several flows together."""
         return sum((cls.of(flow) for flow in flows), cls())
 
     def __add__(self, other: Demand) -> Demand:
@@ -94,7 +94,7 @@ class Demand:
 
     @property
     def service_scv(self) -> float:
-        """The variability of service times (5).
+        """The squared coefficient of variation of service times (5).
 
         >>> one, other = Flow(1.0, 0.1), Flow(1.0, 0.3)
         >>> round(Demand.of(one).service_scv, 9), round(Demand.total([one, other]).service_scv, 9)
@@ -107,7 +107,7 @@ class Demand:
 
     @property
     def arrivals_scv(self) -> float:
-        """The variability of arrivals (6 to 8): many flows together look like Poisson arrivals.
+        """The squared coefficient of variation of arrivals (6 to 8); near 1 for many flows.
 
         >>> steady = [Flow(1.0, 0.01, arrivals_scv=0.0)] * 50
         >>> round(Demand.total(steady[:1]).arrivals_scv, 3), round(Demand.total(steady).arrivals_scv, 3)
@@ -121,7 +121,7 @@ class Demand:
 
     @property
     def wait_s(self) -> float:
-        """How long a tuple waits before it is served (9); for ever if the server cannot keep up.
+        """The mean time a tuple waits for service (9); infinite if the server cannot keep up.
 
         >>> Demand.of(Flow(5.0, 0.1)).wait_s, Demand.of(Flow(10.0, 0.1)).wait_s
         (0.1, inf)
@@ -134,5 +134,5 @@ class Demand:
         return self.load / (1 - self.load) * (self.arrivals_scv + self.service_scv) / 2 * mean
 
     def latency_s(self, flow: Flow) -> float:
-        """How long a tuple of a flow is here, waiting and served (10)."""
+        """The mean time a tuple of a flow spends at the server, waiting and in service (10)."""
         return self.wait_s + flow.service_s

@@ -1,4 +1,4 @@
-"""Links as servers: a tuple waits for those before it, takes its time on the wire, and travels."""
+"""Links as servers: a tuple waits in a queue, is transmitted, and propagates."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from australis.queueing.flows import Demand, Flow
 
 @dataclass(frozen=True)
 class Wire:
-    """What a link can do."""
+    """The capacity and the latency of a link."""
 
     bytes_per_s: float
     latency_s: float = 0.0
-    """How long the way is, whatever is on it."""
+    """The propagation delay, which does not depend on the load."""
 
     def __post_init__(self) -> None:
         if self.bytes_per_s <= 0:
@@ -23,7 +23,7 @@ class Wire:
             raise UserError("should not be negative", name="latency")
 
     def flow(self, rate: float, tuple_bytes: float, arrivals_scv: float = 1.0) -> Flow:
-        """What tuples of one size are to the link: each takes its time on the wire.
+        """The flow that tuples of one size put on the link: each takes its transmission time.
 
         >>> Wire(1_000_000.0).flow(100.0, 5_000.0)
         Flow(rate=100.0, service_s=0.005, arrivals_scv=1.0, service_scv=0.0)
@@ -31,5 +31,5 @@ class Wire:
         return Flow(rate, tuple_bytes / self.bytes_per_s, arrivals_scv, service_scv=0.0)
 
     def delay_s(self, demand: Demand, flow: Flow) -> float:
-        """From one end to the other: wait, transmission and way."""
+        """The delay from one end to the other: waiting, transmission and propagation."""
         return demand.latency_s(flow) + self.latency_s

@@ -33,7 +33,7 @@ from australis.reference.order import distinct_key, rank
 from australis.streams.schema import TIMESTAMP
 
 Merge = Callable[[Any, Any], Any]
-_LARGEST = 9.2e18
+_MAX_INTEGER = 9.2e18
 _QUOTIENT_PLACES = 39
 
 
@@ -45,11 +45,11 @@ class Call:
     lift: Callable[[list[Row]], Any]
     merge: Merge
     finish: Callable[[Any, int, int], Any]
-    """From the merged value and the window's start and end to the result."""
+    """Computes the result from the merged value and the window's start and end."""
 
 
 def make_call(call: AggregateCall, scope: Scope, scale: int) -> Call:
-    """The parts of a call; a `UserError` for one this engine does not know."""
+    """The parts of a call; a `UserError` for an unsupported one."""
     if call.function == "window_start":
         return Call(TIMESTAMP, lambda _: None, lambda a, _: a, lambda _, start, __: start)
     if call.function == "window_end":
@@ -178,7 +178,7 @@ def _wholes(value: Compiled, scale: int) -> tuple[Run, float]:
 
     def whole(v: Any) -> int | None:
         scaled = (v if places is None else to_double(v, places)) * factor
-        return int(round_half_up(scaled)) if abs(scaled) < _LARGEST else None
+        return int(round_half_up(scaled)) if abs(scaled) < _MAX_INTEGER else None
 
     return whole, factor
 

@@ -26,7 +26,7 @@ from australis.reference.numbers import (
 from australis.streams.schema import TIMESTAMP
 
 Change = Callable[[Any], Any]
-"""From a value that is not NULL to a value or NULL."""
+"""Maps a value that is not NULL to a value or NULL."""
 
 _DAY_US = 86_400_000_000
 _INTEGER = re.compile(r"([+-]?)(\d*)(\.\d*)?")
@@ -41,7 +41,7 @@ _SPACE = "".join(map(chr, range(33))) + "\x7f"
 
 
 def cast(source: pa.DataType, target: pa.DataType) -> Change:
-    """How a value changes its type; a `UserError` for a cast this engine does not know."""
+    """The function that casts between two types; a `UserError` for an unsupported cast."""
     if source in (target, t.NULL):
         return _same
     maker = _MAKERS.get(_family(source))

@@ -1,4 +1,4 @@
-"""Aggregates over windows of so many tuples.
+"""Aggregates over windows of a fixed number of tuples.
 
 Window j of a group covers its tuples [j * slide, j * slide + size), in the order
 of (`_stime`, `_id`, values). The first tuple kept always begins a window, so the
@@ -30,15 +30,15 @@ from australis.reference.windows import Key, key_function
 from australis.streams.schema import TIMESTAMP
 
 Entry = tuple[Any, ...]
-"""`_stime` and the arguments of the calls."""
+"""A tuple's `_stime` and the arguments of the calls."""
 Kept = dict[Key, tuple[Entry, ...]]
 Result = Callable[[list[Any]], Any]
-"""From an argument's values, with None for NULL."""
+"""Computes a result from an argument's values, with None for NULL."""
 _SAME = ("min", "max", "first", "last", "bit_and", "bit_or", "bit_xor")
 
 
 class CountWindows:
-    """Computes one aggregate over windows of so many tuples."""
+    """Computes one aggregate over windows of a fixed number of tuples."""
 
     def __init__(self, o: Aggregate, scope: Scope) -> None:
         assert isinstance(o.window, CountWindow)
@@ -57,7 +57,7 @@ class CountWindows:
         ]
 
     def run(self, rows: list[Row], kept: Kept) -> tuple[list[Row], Kept]:
-        """The windows that these tuples fill, and the tuples that later ones need."""
+        """The windows that these tuples complete, and the tuples that later windows need."""
         if not rows:
             return [], kept
         arrived: dict[Key, list[Entry]] = {}

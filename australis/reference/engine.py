@@ -23,7 +23,7 @@ from australis.streams.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a plan remembers after its buckets up to `upto`; never changed."""
+    """The immutable state of a plan after its buckets up to `upto`."""
 
     upto: int
     nodes: tuple[Any, ...]
@@ -33,7 +33,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An operator within the plan: where its rows come from and go to."""
+    """An operator within the plan, with the origins of its inputs and the destinations of its
+    outputs.
+    """
 
     node: Node
     inputs: tuple[int, ...]

@@ -59,7 +59,7 @@ class Compiled:
 
 Builder = Callable[[Any, "Scope"], Compiled]
 BUILDERS: dict[type[exp.Expr], tuple[Builder, frozenset[str]]] = {}
-"""How each kind of node is compiled, and which of its settings that takes into account."""
+"""The compiler of each kind of node, and the node's settings that it supports."""
 _USUAL = ("this", "expression")
 
 
@@ -82,7 +82,7 @@ class Scope:
         self.columns = tuple(columns)
 
     def compile(self, text: str) -> Compiled:
-        """The expression that this text says; a `UserError` if this engine does not know it."""
+        """The compiled expression of a text; a `UserError` if this engine does not support it."""
         return self.build(parse(text))
 
     def build(self, node: exp.Expr) -> Compiled:
@@ -94,7 +94,7 @@ class Scope:
         return builder(node, self)
 
     def column(self, parts: Sequence[str]) -> Compiled:
-        """A column, or a field of a struct within it."""
+        """The compiled reference to a column, or to a field of a struct within it."""
         names = [part.lower() for part in parts]
         sides = {column.side for column in self.columns if column.side}
         qualified = len(names) > 1 and names[0] in sides
@@ -116,7 +116,7 @@ class Scope:
 
 
 def parse(text: str) -> exp.Expr:
-    """The node of an expression; a `UserError` if it is none."""
+    """The parsed node of an expression; a `UserError` if the text is not one."""
     if "\\" in text:
         # How a backslash in a string is read depends on what follows and on the function.
         raise UserError(f"uses a backslash in {text!r}, which the reference engine does not know")
@@ -129,7 +129,7 @@ def parse(text: str) -> exp.Expr:
 
 
 def unknown(node: exp.Expr) -> UserError:
-    """The refusal of what this engine cannot compute."""
+    """The refusal of an expression that this engine cannot compute."""
     written = node.sql(dialect="spark")
     return UserError(f"uses {written!r}, which the reference engine does not know")
 

@@ -141,7 +141,7 @@ def _substring(node: exp.Substring, scope: Scope) -> Compiled:
 
 
 def substring(text: str, start: int, length: int) -> str:
-    """So many characters from this one on; they count from 1, or from the end if negative.
+    """The given number of characters from a position, counted from 1, or from the end if negative.
 
     >>> substring("hello", 2, 3), substring("hello", -3, 2), substring("hello", 0, 2)
     ('ell', 'll', 'he')
@@ -250,7 +250,7 @@ def _round(node: exp.Round, scope: Scope) -> Compiled:
 
 
 def round_to(value: float, places: int) -> float:
-    """A double with so many decimal places, by its shortest decimal form, halves up.
+    """A double rounded to this number of decimal places, by its shortest decimal form, halves up.
 
     >>> round_to(2.675, 2), round_to(-0.5, 0)
     (2.68, -1.0)
@@ -323,7 +323,7 @@ _FORMATS = {
     "%Mstrict": "{0.minute:02d}",
     "%Sstrict": "{0.second:02d}",
 }
-"""What the parser makes of yyyy, MM, dd, HH, mm and ss."""
+"""The values the parser produces for yyyy, MM, dd, HH, mm and ss."""
 
 
 @builds(exp.TimeToStr, settings=("this", "format"))

@@ -1,8 +1,8 @@
 """The windowed inner join.
 
-Each side keeps its tuples by the values that the condition sets equal; a new
-tuple meets those kept on the other side. What no later tuple can reach any more
-is dropped now and then, which changes no result.
+Each side keeps its tuples by the values that the condition sets equal; a new tuple is matched with
+those kept on the other side. Tuples that no later tuple can match are dropped from time to time,
+which changes no result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from australis.reference.windows import Key, key_function
 
 Side = dict[Key, tuple[Row, ...]]
 JoinState = tuple[int, Side, Side]
-"""Up to where old tuples were dropped; the tuples of the left and of the right side."""
+"""The time up to which old tuples are dropped, and the tuples of the left and the right side."""
 
 
 class WindowJoin:

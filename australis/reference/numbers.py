@@ -8,7 +8,7 @@ from struct import Struct
 
 _FLOAT = Struct("<f")
 NAN = float("nan")
-"""The one NaN, so that keys that hold it are found again."""
+"""The single NaN object, so that keys that contain it compare equal."""
 
 
 def wrap(value: int, bits: int) -> int:
@@ -61,7 +61,7 @@ def truncate(value: int, divisor: int) -> int:
 
 
 def remainder(value: int, divisor: int) -> int:
-    """What `truncate` leaves; it has the sign of the value."""
+    """The remainder that `truncate` leaves; it has the sign of the value."""
     return value - divisor * truncate(value, divisor)
 
 
@@ -78,7 +78,7 @@ def fitting(value: int, precision: int) -> int | None:
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """A decimal with so many places, as an integer; halves are rounded up."""
+    """A decimal as an integer, with this number of decimal places; halves are rounded up."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int), "NaN and infinity have no digits"
     number = int("".join(map(str, digits))) * (-1 if sign else 1)

@@ -7,13 +7,12 @@ keeps one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from australis.diagram.fragments import counts_tuples
 from australis.diagram.model import (
     Aggregate,
     BSort,
@@ -37,7 +36,9 @@ from australis.streams.schema import TIMESTAMP, Field, Schema, type_name
 
 Rows = list[Row]
 Step = Callable[[Sequence[Rows], Any, int, int], tuple[Sequence[Rows], Any]]
-"""From the inputs' rows, the state, the boundary before and the boundary now."""
+"""Computes outputs and state from the inputs' rows, the state, and the previous and new
+boundary.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,34 @@ class Node:
 
     step: Step
     schemas: tuple[Schema, ...]
-    """Of its outputs."""
+    """The schemas of its outputs."""
     initial: Any = None
     due: Callable[[Any], int] | None = None
-    """When it has something to say even without new tuples; None: never."""
+    """The boundary at which it has output even without new tuples; None: never."""
+
+
+O = TypeVar("O", bound=Operator)  # noqa: E741
+_MAKERS: dict[type[Operator], Callable[[Any, Sequence[Schema]], Node]] = {}
+
+
+def runs(
+    kind: type[O],
+) -> Callable[[Callable[[O, Sequence[Schema]], Node]], Callable[[O, Sequence[Schema]], Node]]:
+    """Register a function that makes the nodes of a kind of operator, over streams of these
+    schemas.
+    """
+
+    def register(
+        maker: Callable[[O, Sequence[Schema]], Node],
+    ) -> Callable[[O, Sequence[Schema]], Node]:
+        _MAKERS[kind] = maker
+        return maker
+
+    return register
 
 
 def make_node(o: Operator, inputs: Sequence[Schema]) -> Node:
-    """An operator over streams of these schemas; a `UserError` for what is not known here."""
+    """The node of an operator over streams of these schemas; a `UserError` if it is unsupported."""
     maker = _MAKERS.get(type(o))
     if maker is None:
         raise UserError(f"is a {o.kind} operator, which the reference engine cannot run")
@@ -78,20 +99,23 @@ def schema_of(fields: Sequence[tuple[str, pa.DataType]]) -> Schema:
     return Schema(tuple(Field(name, type_name(kind)) for name, kind in fields))
 
 
-def _stateless(function: Callable[[Rows], Sequence[Rows]], schemas: Sequence[Schema]) -> Node:
+def stateless(function: Callable[[Rows], Sequence[Rows]], schemas: Sequence[Schema]) -> Node:
+    """A node that treats each row of its only input by itself."""
+
     def step(inputs: Sequence[Rows], _state: Any, _b: int, _n: int) -> tuple[Sequence[Rows], Any]:
         return function(inputs[0]), None
 
     return Node(step, tuple(schemas))
 
 
+@runs(Filter)
 def _filter(o: Filter, inputs: Sequence[Schema]) -> Node:
     scope = scope_of(inputs[0])
     tests = [condition(predicate, scope) for _, predicate in o.where]
     if len(tests) == 1 and o.rest is None:
         (only,) = tests
-        return _stateless(lambda rows: [[row for row in rows if only(row)]], inputs)
-    return _stateless(_deal(_first_match(tests), len(o.outputs)), [inputs[0]] * len(o.outputs))
+        return stateless(lambda rows: [[row for row in rows if only(row)]], inputs)
+    return stateless(_deal(_first_match(tests), len(o.outputs)), [inputs[0]] * len(o.outputs))
 
 
 def _first_match(tests: list[Run]) -> Callable[[Row], int]:
@@ -116,16 +140,18 @@ def _deal(branch: Callable[[Row], int], branches: int) -> Callable[[Rows], Seque
     return deal
 
 
+@runs(Map)
 def _map(o: Map, inputs: Sequence[Schema]) -> Node:
     scope = scope_of(inputs[0])
     columns = [(name, scope.compile(text)) for name, text in o.select]
     runs = [compiled.run for _, compiled in columns]
     schema = schema_of([(name, compiled.kind) for name, compiled in columns])
-    return _stateless(
+    return stateless(
         lambda rows: [[(row[0], *[run(row) for run in runs], row[-1]) for row in rows]], [schema]
     )
 
 
+@runs(Union)
 def _union(o: Union, inputs: Sequence[Schema]) -> Node:
     first = inputs[0]
     for name, other in zip(o.inputs[1:], inputs[1:], strict=True):
@@ -159,12 +185,14 @@ def _same_schema(first: Schema, first_name: str, other: Schema, other_name: str)
             )
 
 
+@runs(BSort)
 def _bsort(_o: BSort, inputs: Sequence[Schema]) -> Node:
-    return _stateless(lambda rows: [rows], inputs)
+    return stateless(lambda rows: [rows], inputs)
 
 
+@runs(Aggregate)
 def _aggregate(o: Aggregate, inputs: Sequence[Schema]) -> Node:
-    if counts_tuples(o):
+    if o.counts_tuples:
         return _count_window(o, inputs[0])
     windows = TimeWindows(o, scope_of(inputs[0]))
 
@@ -185,12 +213,14 @@ def _count_window(o: Aggregate, schema: Schema) -> Node:
     return Node(step, (schema_of(windows.fields),), windows.initial)
 
 
+@runs(Split)
 def _split(o: Split, inputs: Sequence[Schema]) -> Node:
     scope = scope_of(inputs[0])
     run, into = xxhash64([scope.compile(text) for text in o.by]), o.into
-    return _stateless(_deal(lambda row: int(run(row) % into), into), [inputs[0]] * into)
+    return stateless(_deal(lambda row: int(run(row) % into), into), [inputs[0]] * into)
 
 
+@runs(Join)
 def _join(o: Join, inputs: Sequence[Schema]) -> Node:
     join = WindowJoin(o, scope_of(inputs[0]), scope_of(inputs[1]))
 
@@ -199,14 +229,3 @@ def _join(o: Join, inputs: Sequence[Schema]) -> Node:
         return [rows], state
 
     return Node(step, (schema_of(join.fields),), join.initial)
-
-
-_MAKERS: Mapping[type, Callable[..., Node]] = {
-    Filter: _filter,
-    Map: _map,
-    Union: _union,
-    BSort: _bsort,
-    Aggregate: _aggregate,
-    Join: _join,
-    Split: _split,
-}

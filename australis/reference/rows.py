@@ -1,4 +1,4 @@
-"""Record batches taken apart into rows of plain Python values."""
+"""Converts record batches to rows of plain Python values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INT32, _INT64 = pa.int32(), pa.int64()
 
 
 def reader(kind: pa.DataType) -> Reader:
-    """How to read a column of this type: a list with None for NULL."""
+    """A function that reads a column of this type into a list with None for NULL."""
     if pa.types.is_timestamp(kind):
         return lambda column: column.view(_INT64).to_pylist()
     if pa.types.is_date(kind):
@@ -65,7 +65,9 @@ class BatchReader:
         self._ids = ids
 
     def rows(self, batches: Sequence[pa.RecordBatch]) -> list[Row]:
-        """All their rows: `_stime`, the attributes, and the id (0 where nobody asks for it)."""
+        """All rows of the batches: `_stime`, the attributes, and the id (0 if ids are not
+        requested).
+        """
         found: list[Row] = []
         for batch in batches:
             columns = [batch.column(2).view(_INT64).to_pylist()]

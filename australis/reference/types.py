@@ -1,8 +1,8 @@
-"""The types of expressions, and which type Spark gives to two of them together.
+"""The types of expressions, and the common types that Spark gives to two of them.
 
-Types are Arrow types; `NULL` is that of a bare `null`. Values are plain Python:
-a timestamp is its microseconds, a date its days, a decimal its unscaled integer
-(the scale stands in the type), a struct a tuple.
+Types are Arrow types; `NULL` is that of a bare `null`. Values are plain Python: a timestamp is its
+microseconds, a date its days, a decimal its unscaled integer (the scale is in the type), a struct a
+tuple.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEAST_SCALE = 6
 
 
 def name_of(kind: pa.DataType) -> str:
-    """What Spark SQL calls this type."""
+    """The name of this type in Spark SQL."""
     return "void" if kind == NULL else type_name(kind)
 
 
@@ -48,7 +48,7 @@ def is_decimal(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether one can compute with it."""
+    """Whether the type is numeric."""
     return kind in _BY_WIDTH or is_decimal(kind)
 
 

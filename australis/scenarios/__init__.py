@@ -1,6 +1,6 @@
-"""Scenarios: a diagram on nodes, what fails when, and what its client must see all the same.
+"""Scenarios: a diagram on nodes, a schedule of faults, and what its client must observe.
 
-A scenario is a file (`text.load`) that runs unchanged in two worlds, which both end in a
+A scenario is a file (`scenario_file.load`) that runs unchanged in two worlds, which both end in a
 `Verdict`:
 
 - `simulated.run`: the protocol's machines in the simulated world, with all its checkers;
@@ -17,22 +17,27 @@ A scenario is a file (`text.load`) that runs unchanged in two worlds, which both
       - {cut: [a, b], from: e1, at: 1 s, for: 9 s}
     expect: {stable: equal, tentative: some, corrected: all, within: 30 s}
 
+`policies`, `results`, `hop` and `heartbeat` are as in a cluster file, `hedge: 2` makes the client follow two
+replicas at once, and `reads` names its stream where the diagram has several results.
+
 Times count from the moment when all replicas are stable. A fault is one of `kill`, `pause`,
-`lose_disk` (killed, and its disk is empty when it starts again) and `cut`, of a node or of
-several at once; `for` says how long it lasts, `times` and `every` repeat it. A `cut` is `from`
-another node or from the `client`; with `one_way: true` the first no longer hears the other, but
-the other way messages get through.
+`lose_disk` (killed, and its disk is empty when it starts again), `cut` and `slow` (every message
+takes longer, `by: 300 ms`), of a node or of several at once; `for` is its duration, `times` and
+`every` repeat it. A `cut` is `from` another node or from the `client`, a `slow` link from another
+node; with `one_way: true` only messages to the first node are touched.
 
 What can be expected:
 
-- `stable: equal`: the client's stable tuples are those that one computation over all tuples
-  gives, in the same order, none lost, none twice;
+- `stable: equal`: the client's stable tuples are those that one computation over all tuples gives,
+  in the same order, none lost, none twice;
 - `tentative: none` or `some`: whether it was given tentative tuples;
+- `tentative_at_most`: how many tuples were tentative when it first heard of them;
 - `corrected: all`: none of them is left, and every UNDO was followed by its REC_DONE;
-- `silence`: never longer than this it heard of nothing new, stable or tentative;
-- `within`: so long after the last fault it had everything, for good.
+- `silence`: the client was never without a new tuple, stable or tentative, for longer than this;
+- `within`: at this time after the last fault the client had everything, for good.
 
-Both worlds get the rows of the same generator, from the moment the run begins. In the real one
-the scenario's clock stands still while a killed node is started again, since that takes no time
-in the other; but it takes its time to notice things, so a scenario should leave it some.
+Both worlds get the rows of the same generator, from the moment the run begins. In the real world
+the scenario's clock stops while a killed node is started again, since a restart takes no time in
+the simulated one; but detection takes longer in the real world, so a scenario should leave time for
+it.
 """

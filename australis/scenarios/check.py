@@ -1,16 +1,16 @@
-"""The mistakes in a scenario: what cannot be run, or would not mean the same in both worlds."""
+"""Finds the mistakes in a scenario: what cannot run, or would differ between the two worlds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
 
-from australis.catalog.check import check as check_cluster
-from australis.diagram.check import nearest
+from australis.deployment.check import check as check_cluster
 from australis.kernel.durations import format_duration
 from australis.kernel.errors import UserError
-from australis.live.sources import check_options
+from australis.kernel.names import known_names
 from australis.protocols.dpc.topology import dpc_options
+from australis.runtime.sources import check_options
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario
 
 _SET_BY_THE_RUN = ("start", "speed", "duration")
@@ -33,7 +33,7 @@ def _wrong(fault: Fault, sentence: str) -> UserError:
 
 
 def _sources(scenario: Scenario) -> None:
-    """Rows must be the same in both worlds, so they come from a generator."""
+    """Check that all sources are generators, so that both worlds have equal rows."""
     for source in scenario.diagram.sources:
         if source.kind != "generate":
             raise UserError(
@@ -56,7 +56,7 @@ def _fault(scenario: Scenario, fault: Fault) -> None:
             if node in fault.nodes:
                 raise _wrong(
                     fault,
-                    f"hits '{node}', where the source '{source}' is: nobody else has its log"
+                    f"hits '{node}', where the source '{source}' is: no other node has its log"
                     " (kill or pause it, or cut it off)",
                 )
     if fault.until_us > scenario.lasts_us:
@@ -68,16 +68,16 @@ def _fault(scenario: Scenario, fault: Fault) -> None:
 
 
 def _nodes(scenario: Scenario, fault: Fault) -> None:
-    """Every node that a fault names is there, once."""
+    """Check that every node named by a fault exists, and is named once."""
     nodes = list(scenario.cluster.nodes)
     ends = [(node, nodes) for node in fault.nodes]
-    if fault.kind is FaultKind.CUT:
+    if fault.kind.of_links:
         ends.append((fault.other, [*nodes, CLIENT]))
     for name, known in ends:
         if name not in known:
-            close = nearest(name, known)
-            hint = f"did you mean '{close}'?" if close else f"known: {', '.join(known)}"
-            raise _wrong(fault, f"names an unknown node '{name}' ({hint})")
+            raise _wrong(fault, f"names an unknown node '{name}' ({known_names(name, known)})")
+    if fault.kind is FaultKind.SLOW and fault.other == CLIENT:
+        raise _wrong(fault, f"names '{CLIENT}', whose links can be cut but not slowed")
     named = [name for name, _ in ends]
     for name in named:
         if named.count(name) > 1:
@@ -85,19 +85,24 @@ def _nodes(scenario: Scenario, fault: Fault) -> None:
 
 
 def _together(one: Fault, two: Fault) -> None:
-    """Faults at the same time do not get in each other's way.
-
-    A node that is down or stands still cannot be told that a cut begins or ends.
-    """
-    if one.until_us <= two.at_us or two.until_us <= one.at_us:
-        return
-    both_cuts = one.kind is two.kind is FaultKind.CUT
-    shared = set(_pairs(one)) & set(_pairs(two)) if both_cuts else _touched(one) & _touched(two)
-    if shared:
+    """Check that two faults do not interfere."""
+    if shared := interfere(one, two):
         what = sorted(shared, key=str)[0]
         named = what if isinstance(what, str) else " and ".join(sorted(what))
         line = f" of line {one.place.line}" if one.place is not None else ""
         raise _wrong(two, f"touches {named} while the '{one.kind.value}'{line} still does")
+
+
+def interfere(one: Fault, two: Fault) -> set[frozenset[str]] | set[str]:
+    """The links or nodes that both faults touch at the same time.
+
+    A node that is down or paused cannot be told that a fault of its links begins or ends.
+    """
+    if one.until_us <= two.at_us or two.until_us <= one.at_us:
+        return set()
+    if one.kind.of_links and two.kind.of_links:
+        return set(_pairs(one)) & set(_pairs(two))
+    return _touched(one) & _touched(two)
 
 
 def _pairs(fault: Fault) -> Iterator[frozenset[str]]:
@@ -109,7 +114,7 @@ def _touched(fault: Fault) -> set[str]:
 
 
 def _disks(scenario: Scenario) -> None:
-    """A disk may be lost, but never the last copy of a fragment's state."""
+    """Check that no lost disk holds the last copy of a fragment's state."""
     lost: set[str] = set()
     for fault in scenario.faults:
         if fault.kind is FaultKind.LOSE_DISK:

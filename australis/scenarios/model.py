@@ -7,85 +7,103 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
-from australis.catalog.cluster import Cluster, machine_name
+from australis.deployment.cluster import Cluster, machine_name
 from australis.diagram.model import Diagram
 from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import Place
 
 CLIENT = "client"
-"""What the one client of a scenario is called."""
+"""The name of a scenario's single client."""
 
 
 class FaultKind(Enum):
-    """What goes wrong, by the word that a file has for it."""
+    """A kind of fault, by its name in scenario files."""
 
     KILL = "kill"
-    """The node dies, and is started again."""
+    """The node crashes, and is started again."""
     PAUSE = "pause"
-    """The node stands still, and goes on."""
+    """The node is paused, and resumed."""
     LOSE_DISK = "lose_disk"
-    """The node dies with its disk, and is started again."""
+    """The node crashes and loses its disk, and is started again."""
     CUT = "cut"
-    """Nothing gets through between the node and another one."""
+    """No message passes between the node and another one."""
+    SLOW = "slow"
+    """Every message between the node and another one takes longer."""
+
+    @property
+    def of_links(self) -> bool:
+        """Whether it is a fault of the links between nodes, not of the nodes."""
+        return self in (FaultKind.CUT, FaultKind.SLOW)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong at some nodes and is mended after a while."""
+    """A fault of some nodes, which is mended after a while."""
 
     kind: FaultKind
     nodes: tuple[str, ...]
     at_us: int
-    """Counted from the moment when all replicas are stable."""
+    """When it begins, counted from the moment when all replicas are stable."""
     lasts_us: int
     other: str = ""
-    """Of a cut: the node, or the client, at its other end."""
+    """For a fault of links, the node or the client at the other end."""
     one_way: bool = False
-    """Of a cut: the nodes do not hear the other one, but it hears them."""
+    """For a fault of links, whether only messages from the other end to the nodes are touched."""
+    by_us: int = 0
+    """For slow links, how much longer each message takes."""
     place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
     def until_us(self) -> int:
-        """When it is mended."""
+        """When the fault is mended."""
         return self.at_us + self.lasts_us
 
     def __str__(self) -> str:
-        word = {FaultKind.LOSE_DISK: "lose the disk of"}.get(self.kind, self.kind.value)
-        end = f" off from {self.other}" if self.other else ""
+        nodes, duration = " and ".join(self.nodes), format_duration(self.lasts_us)
         way = ", one way" if self.one_way else ""
-        return f"{word} {' and '.join(self.nodes)}{end}{way} for {format_duration(self.lasts_us)}"
+        match self.kind:
+            case FaultKind.LOSE_DISK:
+                return f"lose the disk of {nodes} for {duration}"
+            case FaultKind.CUT:
+                return f"cut {nodes} off from {self.other}{way} for {duration}"
+            case FaultKind.SLOW:
+                by = format_duration(self.by_us)
+                return f"slow {nodes} from {self.other} by {by}{way} for {duration}"
+        return f"{self.kind.value} {nodes} for {duration}"
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a scenario's client must see; what is not named does not matter."""
+    """What a scenario's client must observe; fields that are not set are not checked."""
 
     words: Mapping[str, str]
-    """For `stable`, `tentative` and `corrected` the word that the verdict must have."""
+    """The word required of the verdict for `stable`, `tentative` and `corrected`."""
     silence_us: int | None = None
-    """For no longer than this it may hear of nothing new."""
+    """The longest time without new tuples for the client."""
+    tentative_at_most: int | None = None
+    """The largest number of tuples that may be tentative at their first delivery."""
     within_us: int | None = None
-    """So long after the last fault it must have everything, for good."""
+    """The time after the last fault within which the client must have everything, for good."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A diagram on nodes, what fails when, and what is expected."""
+    """A diagram on nodes, a schedule of faults, and what is expected."""
 
     name: str
     says: str
     diagram: Diagram
     cluster: Cluster
-    """Its nodes have no addresses yet: these are chosen when it runs."""
+    """The cluster, whose nodes get their addresses when the scenario runs."""
     lasts_us: int
     faults: tuple[Fault, ...]
-    """In the order of their beginnings."""
+    """The faults, in the order in which they begin."""
     expected: Expected
     file: str = field(compare=False)
 
     @property
     def stream(self) -> str:
-        """What the client reads."""
+        """The stream that the client reads."""
         return self.cluster.clients[CLIENT].stream
 
     @property
@@ -95,7 +113,7 @@ class Scenario:
 
     @cached_property
     def machines(self) -> dict[str, tuple[str, ...]]:
-        """What runs on each node; the client runs by itself."""
+        """The machines on each node; the client runs by itself."""
         found: dict[str, list[str]] = {node: [] for node in [*self.cluster.nodes, CLIENT]}
         for fragment, nodes in self.cluster.replicas.items():
             for node in nodes:
@@ -107,7 +125,7 @@ class Scenario:
 
 
 def beginning(diagram: Diagram, start: str) -> Diagram:
-    """The diagram with sources that begin at a time, and give rows as that time passes."""
+    """The diagram with sources that begin at the given time and produce rows in real time."""
     sources = tuple(
         replace(source, options={**source.options, "start": start, "speed": 1})
         for source in diagram.sources

@@ -6,29 +6,32 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
-from australis.catalog.cluster import Engine
-from australis.diagram.text import dump
+from australis.deployment.cluster import Engine, ResultPromise
+from australis.diagram.diagram_file import dump
 from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import AustralisError, Stopped
-from australis.live.operate import NoAnswer
-from australis.live.supervise import last_line
-from australis.live.trial import PATIENCE_S, Trial, free_ports
+from australis.runtime.admin import NoAnswer
+from australis.runtime.supervise import last_line
+from australis.runtime.testbed import START_TIMEOUT_S, Computed, Testbed, free_ports
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario, beginning, seconds
-from australis.scenarios.recorded import Schedule, broken_promises
+from australis.scenarios.recorded import Schedule, judge
 from australis.scenarios.simulated import machine_faults
+from australis.scenarios.story import starts, story
 from australis.scenarios.verdict import Course, Verdict, verdict_on
+from australis.sim.harness.story import Line, Tone
 
-RECOVERY_US: dict[Engine, int] = {"reference": 2 * SECOND, "spark": 60 * SECOND}
-"""So long a node of each kind may take to start, beyond what the simulated world grants."""
+MAX_RECOVERY_S = 60.0
+"""The longest time that a restarted node is allowed to become stable, beyond what the simulated
+world allows; what is allowed is the time that nodes took at first in the same run."""
 
 Say = Callable[[str], None]
-"""Is told what is being done."""
+"""Receives progress messages."""
 
 
 def run(
@@ -37,25 +40,28 @@ def run(
     say: Say = lambda said: None,
     directory: Path | None = None,
 ) -> Verdict:
-    """Run a scenario; without a directory its files are gone unless something is not as expected."""
+    """Run a scenario; without a directory its files are deleted unless an expectation is missed."""
     place = directory or Path(tempfile.mkdtemp(prefix="australis-"))
     keep = directory is not None
     try:
         trial = Stage(write(scenario, place, engine), scenario.stream)
         performance = _Performance(scenario, trial, say)
         course = performance.course()
+        known = trial.computed()
         if not course.broken:
-            course = replace(course, broken=performance.broken_promises(engine))
-        verdict = verdict_on(scenario, "live", trial.diagram, course)
+            course = performance.judged(course, known)
+        verdict = verdict_on(scenario, "live", known, course)
         keep |= not verdict.ok
-        return verdict if verdict.ok else replace(verdict, logs=str(place))
+        if verdict.ok:
+            return verdict
+        return replace(verdict, logs=str(place), story=performance.story())
     finally:
         if not keep:
             shutil.rmtree(place, ignore_errors=True)
 
 
 def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
-    """The files of the scenario's cluster, from now on, on ports that nobody uses now."""
+    """Write the files of the scenario's cluster, beginning now, on free ports."""
     cluster = scenario.cluster
     diagram = beginning(scenario.diagram, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
     (directory / cluster.diagram_path).write_text(dump(diagram), encoding="utf-8")
@@ -77,25 +83,37 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
         "nodes": nodes,
         "replicas": {fragment: list(nodes) for fragment, nodes in cluster.replicas.items()},
         "sources": cluster.sources,
-        "clients": {CLIENT: {"stream": scenario.stream}},
+        "policies": asdict(cluster.policies),
+        "clients": {CLIENT: {"stream": scenario.stream, "hedge": cluster.clients[CLIENT].hedge}},
         "faults": "allowed",
     }
     if cluster.hop_us is not None:
         settings["hop"] = format_duration(cluster.hop_us)
+    if cluster.policies.up_failure == "suspend":
+        settings["policies"] = {"up_failure": "suspend"}
+    if cluster.results:
+        settings["results"] = {name: _promise(one) for name, one in cluster.results.items()}
     path = directory / "cluster.yaml"
     path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     return path
 
 
-class Stage(Trial):
-    """A trial on which the faults of a scenario happen."""
+def _promise(result: ResultPromise) -> dict[str, str]:
+    """What a cluster file says of a result."""
+    if result.max_delay_us is None:
+        return {"tentative": result.tentative}
+    return {"max_delay": format_duration(result.max_delay_us)}
+
+
+class Stage(Testbed):
+    """A trial on which the faults of a scenario are inflicted."""
 
     def __init__(self, path: Path, stream: str) -> None:
         super().__init__(path, stream)
         self._down: set[str] = set()
 
     def begin(self, fault: Fault) -> None:
-        """Something goes wrong."""
+        """Begin a fault."""
         for node in fault.nodes:
             match fault.kind:
                 case FaultKind.KILL | FaultKind.LOSE_DISK:
@@ -105,11 +123,11 @@ class Stage(Trial):
                         shutil.rmtree(self.base / self.cluster.state / node)
                 case FaultKind.PAUSE:
                     self.pause(node)
-                case FaultKind.CUT:
-                    self._patiently(lambda node=node: self._cut(node, fault))  # type: ignore[misc]
+                case FaultKind.CUT | FaultKind.SLOW:
+                    self._patiently(lambda node=node: self._touch(node, fault))  # type: ignore[misc]
 
     def end(self, fault: Fault) -> None:
-        """It is mended: nodes that were started again answer."""
+        """End a fault, and wait until restarted nodes answer."""
         for node in fault.nodes:
             match fault.kind:
                 case FaultKind.KILL | FaultKind.LOSE_DISK:
@@ -117,14 +135,19 @@ class Stage(Trial):
                     self._down.discard(node)
                 case FaultKind.PAUSE:
                     self.resume(node)
-                case FaultKind.CUT:
+                case FaultKind.CUT | FaultKind.SLOW:
                     self._patiently(lambda node=node: self._heal(node, fault))  # type: ignore[misc]
         if fault.kind in (FaultKind.KILL, FaultKind.LOSE_DISK):
             self._patiently(lambda: all(map(self._operator.says_hello, fault.nodes)))
 
-    def _cut(self, node: str, fault: Fault) -> bool:
+    def _touch(self, node: str, fault: Fault) -> bool:
+        """Cut or slow a link; returns whether both ends have answered."""
         try:
-            self._network.cut(node, fault.other, one_way=fault.one_way)
+            if fault.kind is FaultKind.CUT:
+                self._network.cut(node, fault.other, one_way=fault.one_way)
+            else:
+                by_s = seconds(fault.by_us)
+                self._network.slow(node, fault.other, by_s, one_way=fault.one_way)
         except NoAnswer:
             return False
         return True
@@ -133,11 +156,13 @@ class Stage(Trial):
         return not self._network.heal(node, fault.other)
 
     def _patiently(self, what: Callable[[], bool]) -> None:
-        """Tell nodes something; one that has just been started may not listen yet."""
-        self.until(what, "a node did not answer", PATIENCE_S)
+        """Send a request to nodes, with retries, since a node that just started may not listen
+        yet.
+        """
+        self.until(what, "a node did not answer", START_TIMEOUT_S)
 
     def _check(self) -> None:
-        """A node that ends by itself ends the trial too."""
+        """Check that no node has ended by itself, which ends the trial."""
         super()._check()
         for node, process in self._processes.items():
             if node not in self._down and process.poll() is not None:
@@ -146,10 +171,17 @@ class Stage(Trial):
 
     def closed(self) -> int:
         """The last bucket that all sources have closed."""
-        return min(
-            int(self._operator.ask(node, "status", timeout_s=PATIENCE_S)["sources"][source]["end"])
-            for source, node in self.cluster.sources.items()
-        )
+        ends: dict[str, int] = {}
+
+        def asked() -> bool:
+            answers = self._operator.ask_all({*self.cluster.sources.values()}, "status")
+            for source, node in self.cluster.sources.items():
+                if answers[node] is not None:
+                    ends[source] = int(answers[node]["sources"][source]["end"])
+            return len(ends) == len(self.cluster.sources)
+
+        self._patiently(asked)
+        return min(ends.values())
 
 
 class _Performance:
@@ -162,13 +194,15 @@ class _Performance:
         self._begin_s = self._healed_s = self._end_s = time.monotonic()
         self._healed_bucket = 0
         self._stood_still_s = 0.0
-        """So long the scenario's clock has waited for processes to start."""
+        """The time during which the scenario's clock was stopped for starting processes."""
         self._began_s: dict[int, float] = {}
         self._happened: list[Fault] = []
-        """The faults, and when each really began and was over."""
+        """The faults, and when each really began and ended."""
+        self._told: list[Line] = []
+        """The beginnings and ends of faults, for the story."""
 
     def course(self) -> Course:
-        """Start the nodes, let everything happen, and wait until all is well again."""
+        """Start the nodes, inflict all faults, and wait until the cluster has recovered."""
         broken: tuple[str, ...] = ()
         try:
             self._run()
@@ -192,14 +226,17 @@ class _Performance:
             self._heal_seen()
             for at_us, begins, fault in self._moments():
                 self._wait_for(at_us)
-                self._say(f"{seconds(at_us):g} s: {fault}{'' if begins else ' is over'}")
+                said = f"{fault}{'' if begins else ' is over'}"
+                self._say(f"{seconds(at_us):g} s: {said}")
+                tone = Tone.FAULT if begins else Tone.MENDED
+                self._told.append(Line(self._now_us(), "fault", said, tone))
                 self._change(fault, begins)
             self._wait_for(self._scenario.lasts_us)
             self._end_s = time.monotonic()
             self._settle()
 
     def _moments(self) -> list[tuple[int, bool, Fault]]:
-        """All beginnings (True) and ends in their order; where two meet, the end goes first."""
+        """All beginnings (True) and ends in order; of simultaneous ones, ends come first."""
         faults = self._scenario.faults
         moments = [(fault.at_us, True, fault) for fault in faults]
         moments += [(fault.until_us, False, fault) for fault in faults]
@@ -213,33 +250,44 @@ class _Performance:
             return
         self._trial.end(fault)
         self._stood_still_s += time.monotonic() - now_s
+        at_s = self._began_s.pop(id(fault))
         self._heal_seen()
-        at_s = self._began_s[id(fault)]
         at_us, lasts_us = (
             int((at_s - self._begin_s) * SECOND),
             int((self._healed_s - at_s) * SECOND),
         )
         self._happened.append(replace(fault, at_us=at_us, lasts_us=lasts_us))
 
-    def broken_promises(self, engine: Engine) -> tuple[str, ...]:
-        """What the checkers of the simulated world say of it."""
+    def judged(self, course: Course, known: Computed) -> Course:
+        """Add the promises that the checkers of the simulated world find broken."""
         faults = (f for each in self._happened for f in machine_faults(self._scenario, each))
         end_us = int((self._end_s - self._begin_s) * SECOND)
-        schedule = Schedule(tuple(faults), end_us, RECOVERY_US[engine])
-        found = broken_promises(self._trial, self._begin_s, schedule)
-        return tuple(f"a promise was broken: {said}" for said in found)
+        took = starts(self._trial, self._begin_s)
+        recovery_us = int(min(took.first_s, MAX_RECOVERY_S) * SECOND)
+        schedule = Schedule(tuple(faults), end_us, recovery_us)
+        found = judge(self._trial, known, self._begin_s, schedule)
+        broken = tuple(f"a promise was broken: {said}" for said in found.broken)
+        return replace(course, broken=broken, judged=found.judged, recovered_s=took.again_s)
+
+    def story(self) -> tuple[str, ...]:
+        """What happened and when."""
+        return tuple(map(str, story(self._trial, self._begin_s, self._told)))
+
+    def _now_us(self) -> int:
+        return int((time.monotonic() - self._begin_s) * SECOND)
 
     def _heal_seen(self) -> None:
-        """Note how far the sources are when the last fault so far is over."""
+        """Record when a fault is over, and the sources' positions unless another one holds them."""
         self._healed_s = time.monotonic()
-        self._healed_bucket = self._trial.closed()
+        if not self._began_s:
+            self._healed_bucket = self._trial.closed()
 
     def _wait_for(self, at_us: int) -> None:
         due_s = self._begin_s + self._stood_still_s + seconds(at_us)
         self._trial.wait(due_s - time.monotonic())
 
     def _settle(self) -> None:
-        """Wait until the client has everything that there is by now, and all are stable."""
+        """Wait until the client has everything produced so far, and all replicas are stable."""
         trial = self._trial
         self._say("waiting until all is settled")
         upto = trial.closed()
@@ -247,6 +295,6 @@ class _Performance:
         def settled() -> bool:
             return trial.stable_upto >= upto and not trial.uncorrected
 
-        trial.until(settled, "the client has not got everything", PATIENCE_S)
-        trial.wait_until_stable(timeout_s=PATIENCE_S)
-        trial.until(settled, "the client has not got everything", PATIENCE_S)
+        trial.until(settled, "the client has not got everything", START_TIMEOUT_S)
+        trial.wait_until_stable(timeout_s=START_TIMEOUT_S)
+        trial.until(settled, "the client has not got everything", START_TIMEOUT_S)

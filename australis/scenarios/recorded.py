@@ -1,8 +1,7 @@
-"""The checkers of the simulated world, over what a run with real processes has left behind.
+"""Applies the checkers of the simulated world to the records of a run with real processes.
 
-What the client heard and when, what stands in the logs on the nodes' disks, and what failed when:
-from that they judge as in the simulated world. Those that look into running machines do so in
-the nodes' traces, if they kept any (`traced`).
+The records are what the client received and when, the logs on the nodes' disks, and the schedule of
+faults. Checkers that inspect running machines use the nodes' traces, if there are any (`traced`).
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from australis.deployment.sinks import readers
 from australis.kernel.durations import SECOND
 from australis.kernel.machine import Message
-from australis.live.client import Change, Kind
-from australis.live.files import FileDisk
-from australis.live.trial import Trial, computed, lateness
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.protocols.dpc.topology import deploy, dpc_options
-from australis.scenarios import traced
+from australis.runtime.client import Change, ChangeKind
+from australis.runtime.files import FileDisk
+from australis.runtime.testbed import Computed, Testbed, lateness
+from australis.scenarios import replayed, traced
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
 from australis.sim.dpc.checkers.logs import EqualLogs
@@ -32,31 +32,44 @@ from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.faults import Fault
 from australis.sim.dpc.faults import Kind as FaultOf
 from australis.sim.dpc.probes import Checker, Violation
+from australis.sim.dpc.run import in_time, more_us
 from australis.sim.dpc.truth import Truth
 from australis.streams.log import StableLog
 
 BUSY_US = SECOND
-"""So much longer than planned for things may take on a machine that others use too."""
+"""The extra time that anything may take on a machine that other processes use too."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What failed when, in microseconds since a run began."""
+    """The schedule of faults, in microseconds since a run began."""
 
     faults: tuple[Fault, ...]
     end_us: int
     recovery_us: int
-    """So long a node needs after a fault, beyond what one in the simulated world does."""
+    """The time that a node needs to recover, beyond that of a simulated node."""
 
 
-def broken_promises(
-    trial: Trial, began_s: float = 0.0, schedule: Schedule | None = None
-) -> list[str]:
-    """What the checkers say of a trial that is over; nothing if all promises were kept.
+@dataclass(frozen=True)
+class Judgement:
+    """What the checkers say of a finished trial."""
 
-    With a schedule of what failed, they also judge what came when.
-    """
-    record = _Record(trial, began_s)
+    broken: tuple[str, ...]
+    """The broken promises; empty if all were kept."""
+    judged: int
+    """The number of buckets of sources whose delay was judged."""
+
+
+def broken_promises(trial: Testbed) -> list[str]:
+    """The broken promises of a finished trial whose schedule of faults is not known."""
+    return [*judge(trial, trial.computed()).broken]
+
+
+def judge(
+    trial: Testbed, known: Computed, began_s: float = 0.0, schedule: Schedule | None = None
+) -> Judgement:
+    """Apply the checkers to a finished trial; with a schedule of faults those of delays too."""
+    record = _Record(trial, known, began_s)
     oracle: Any = record
     clients = {record.client: trial.stream}
     checkers: list[Checker] = [
@@ -64,73 +77,78 @@ def broken_promises(
         Corrected(clients),
         EqualLogs(oracle),
     ]
-    if schedule is not None:
-        checkers += _timely(record, schedule)
+    timely = [] if schedule is None else _timely(record, schedule)
+    checkers += timely
     wiped = {f.node for f in schedule.faults if f.kind is FaultOf.WIPE} if schedule else set()
     found = [said for checker in checkers if (said := record.tell(checker))]
-    return [*found, *traced.broken_promises(trial, wiped)]
+    found += replayed.broken_promises(trial, record.known, record.upto)
+    judged = sum(checker.checked for checker in timely if isinstance(checker, BoundedDelay))
+    return Judgement((*found, *traced.broken_promises(trial, wiped)), judged)
 
 
 class _Record:
-    """What was recorded, as checkers are told of it: buckets count from the cluster's first.
+    """The records as events for checkers: buckets count from the cluster's first.
 
-    To them it is also the oracle that knows what a run without faults has.
+    It also serves them as the oracle of the fault-free run.
     """
 
-    def __init__(self, trial: Trial, began_s: float) -> None:
+    def __init__(self, trial: Testbed, known: Computed, began_s: float) -> None:
         self.trial = trial
         (self.client,) = trial.cluster.clients
         self._began_s = began_s
         self._first = trial.base_bucket + 1
         self.heard = list(trial.heard)
-        stable = (h.change.bucket for h in self.heard if h.change.kind is Kind.STABLE)
-        self._upto = max(stable, default=trial.base_bucket)
-        self._known = computed(trial.diagram, trial.base, self._upto)
+        stable = (h.change.bucket for h in self.heard if h.change.kind is ChangeKind.INSERTION)
+        self.upto = max(stable, default=trial.base_bucket)
+        self.known = known
 
     def same(self, stream: str, bucket: Bucket) -> bool:
-        """Whether a run without faults has this in that bucket."""
-        wanted = self._known.logs[stream].get(bucket.number + self._first)
+        """Whether a fault-free run has this content in that bucket."""
+        wanted = self.known.logs[stream].get(bucket.number + self._first)
         return _rows(wanted) == _rows(bucket.batch)
 
     def end(self, stream: str) -> int:
-        """How far is known what it has."""
-        return self._upto - self._first
+        """The last bucket for which the fault-free content is known."""
+        return self.upto - self._first
 
     def tell(self, checker: Checker) -> str:
-        """Let a checker see it all; what it objects to."""
+        """Give a checker all events; return its violation."""
         try:
             for node, stream, buckets in self._logs():
                 checker.appended(node, stream, buckets[0].number - 1, buckets)
             for one in self.heard:
-                checker.delivered(self.client, self._message(one.change), self.moment(one.at))
+                at = self.moment(one.at)
+                if at < 0 and isinstance(checker, ShortFailuresMasked):
+                    continue  # while nodes start, those that are not there yet are an outage
+                checker.delivered(self.client, self._message(one.change), at)
             checker.finish()
         except Violation as broken:
             return str(broken)
         return ""
 
     def moment(self, at_s: float) -> int:
-        """A moment in microseconds since the run began."""
+        """Microseconds since the run began."""
         return int((at_s - self._began_s) * SECOND)
 
     def bucket(self, number: int, batch: pa.RecordBatch | None = None) -> Bucket:
-        """A bucket as checkers number it."""
+        """The number by which checkers know a bucket."""
         return Bucket(number - self._first, 0, batch)
 
     def _message(self, change: Change) -> Message:
         match change.kind:
-            case Kind.STABLE:
+            case ChangeKind.INSERTION:
                 return Insertions(self.bucket(change.bucket, change.batch))
-            case Kind.TENTATIVE:
+            case ChangeKind.TENTATIVE:
                 return Tentatives(self.bucket(change.bucket, change.batch))
-            case Kind.UNDO:
+            case ChangeKind.UNDO:
                 return Undo(change.bucket - self._first)
-            case Kind.SKIPPED:
+            case ChangeKind.SKIPPED:
                 return Skipped(-1, change.bucket - self._first)
-            case Kind.DONE:
+            case ChangeKind.REC_DONE:
                 return RecDone()
 
     def _logs(self) -> Iterator[tuple[str, str, list[Bucket]]]:
-        """What is in the logs of all nodes, as far as is known what should be."""
+        """The logs of all nodes, up to the last bucket with known content."""
         trial = self.trial
         for node in trial.cluster.nodes:
             for path in sorted((trial.base / trial.cluster.state / node).glob("*/logs/*")):
@@ -139,16 +157,16 @@ class _Record:
 
     def _log(self, path: Path) -> list[Bucket]:
         trial, disk = self.trial, FileDisk(path)
-        log = StableLog(disk, self._known.schemas[path.name], trial.diagram.buckets)
+        log = StableLog(disk, self.known.schemas[path.name], trial.diagram.buckets)
         after = max(log.truncated_to, trial.base_bucket)
-        upto = min(log.buckets.closed_by(log.boundary_us), self._upto)
+        upto = min(log.buckets.closed_by(log.boundary_us), self.upto)
         there = dict(log.read(after, upto))
         disk.close()
         return [self.bucket(n, there.get(n)) for n in range(after + 1, upto + 1)]
 
     def closed(self, lag_s: float) -> Iterator[tuple[Bucket, int]]:
-        """When a source closed each bucket, if it was so late; empty ones do."""
-        for number in range(self._first, self._upto + 1):
+        """The moment at which a source with this lag closed each bucket, empty ones included."""
+        for number in range(self._first, self.upto + 1):
             end_s = self.trial.diagram.buckets.end(number) / SECOND
             yield self.bucket(number), self.moment(end_s + lag_s)
 
@@ -158,21 +176,23 @@ def _rows(batch: pa.RecordBatch | None) -> list[dict[str, Any]]:
 
 
 def _timely(record: _Record, schedule: Schedule) -> list[Checker]:
-    """The checkers that need to know what really worked when."""
+    """The checkers that depend on when each part really worked."""
     trial = record.trial
     options = dpc_options(trial.cluster, trial.diagram)
-    topology = deploy(trial.diagram, trial.cluster.machines, trial.cluster.readers)
+    topology = deploy(trial.diagram, trial.cluster.machines, readers(trial.cluster, trial.diagram))
     truth = _SlowTruth(topology, schedule.faults, options, schedule.end_us)
     truth.recovery_us = schedule.recovery_us
     hops = 1 + max(o.hops_ahead for replica in topology.replicas for o in replica.outputs)
     slack = options.bucket_us + BUSY_US
     outages = {c.name: truth.outages(c) for c in topology.clients}
     shortest = options.max_delay_us - hops * options.hop_us - slack
-    masked = ShortFailuresMasked(outages, shortest, truth.switch_us + options.max_delay_us + slack)
-    good = {client.name: truth.good_paths(client) for client in topology.clients}
+    more = more_us(options, topology.clients)
+    settling = truth.switch_us + options.max_delay_us + slack
+    masked = ShortFailuresMasked(outages, shortest, settling, more_us=more)
+    good = {c.name: truth.good_paths(c) for c in topology.clients if in_time(options, c)}
     first = min((fault.at_us for fault in schedule.faults), default=schedule.end_us)
     quiet = [h for h in record.heard if 0 <= record.moment(h.at) < first]
-    delay = BoundedDelay(good, options.max_delay_us + slack, from_bucket=0)
+    delay = BoundedDelay(good, options.max_delay_us + slack, from_bucket=0, more_us=more)
     lag_s = statistics.median(lateness(quiet, trial.diagram) or [0.0])
     for bucket, at in record.closed(lag_s):
         for source in trial.cluster.sources:
@@ -181,7 +201,7 @@ def _timely(record: _Record, schedule: Schedule) -> list[Checker]:
 
 
 class _SlowTruth(Truth):
-    """Processes need longer to recover than the simulated world's nodes."""
+    """The working times with the longer recovery of real processes."""
 
     recovery_us = 0
 

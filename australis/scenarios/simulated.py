@@ -1,4 +1,4 @@
-"""A scenario in the simulated world, with all its checkers."""
+"""Runs a scenario in the simulated world, with all its checkers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from australis.deployment.sinks import readers
 from australis.diagram.model import Diagram, Source
 from australis.kernel.durations import SECOND
-from australis.live.client import Change, Kind
-from australis.live.sources import open_reader
-from australis.live.sources.replay import stamped
-from australis.live.trial import Heard
-from australis.protocols.dpc.effects import CloseBucket
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.protocols.dpc.topology import Topology, deploy, dpc_options
+from australis.runtime.client import Change, ChangeKind
+from australis.runtime.sources import open_reader
+from australis.runtime.sources.replay import stamped
+from australis.runtime.testbed import Heard, computed
 from australis.scenarios.model import Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.verdict import Course, Verdict, verdict_on
 from australis.sim.dpc import faults as sim
@@ -33,11 +33,11 @@ from australis.streams.source import SourceStream
 START = "1970-01-01T00:00:00.000001Z"
 """When the simulated world begins."""
 WARM_UP_US = 5 * SECOND
-"""After so long its replicas are stable."""
+"""The time after which the replicas are stable."""
 RECOVERY_US = 3 * SECOND
-"""So long a replica may take after a fault until it goes on."""
+"""The time that a replica may need to recover from a fault."""
 LIVENESS_US = 60 * SECOND
-"""So long after the scenario everything must be settled."""
+"""The time after the scenario within which the run must converge."""
 
 _KINDS = {
     FaultKind.KILL: sim.Kind.CRASH,
@@ -47,7 +47,9 @@ _KINDS = {
 
 
 def run(scenario: Scenario, change: Callable[[Setup], Setup] = lambda setup: setup) -> Verdict:
-    """Run a scenario, maybe changed; a promise that a checker sees broken is a miss."""
+    """Run a scenario, possibly a changed one; each promise that a checker finds broken is a
+    miss.
+    """
     listener = Listener()
     setup = change(setup_of(scenario))
     outcome = Run(setup, extra=lambda _: [listener]).execute()
@@ -60,13 +62,15 @@ def run(scenario: Scenario, change: Callable[[Setup], Setup] = lambda setup: set
         seconds(setup.safety_us),
         () if outcome.violation is None else (f"a promise was broken: {outcome.violation}",),
     )
-    return verdict_on(scenario, "sim", setup.topology.diagram, course)
+    stable = (h.change.bucket for h in course.heard if h.change.kind is ChangeKind.INSERTION)
+    known = computed(setup.topology.diagram, Path(), max(stable, default=0))
+    return verdict_on(scenario, "sim", known, course)
 
 
 def setup_of(scenario: Scenario) -> Setup:
-    """The scenario as the simulator knows them."""
+    """The scenario in the form of the simulator."""
     cluster, diagram = scenario.cluster, beginning(scenario.diagram, START)
-    topology = deploy(diagram, cluster.machines, cluster.readers)
+    topology = deploy(diagram, cluster.machines, readers(cluster, diagram), hedged=cluster.hedged)
     options = dpc_options(cluster, diagram)
     safety_us = WARM_UP_US + scenario.lasts_us
     return Setup(
@@ -88,21 +92,25 @@ def setup_of(scenario: Scenario) -> Setup:
 
 
 def _longest_us(scenario: Scenario) -> int:
-    """The longest time without a pause between faults in which a replica could recover."""
+    """The longest time without a gap between faults in which a replica could recover."""
     spans = merge((f.at_us, f.until_us + RECOVERY_US) for f in scenario.faults)
     return max((end - begin for begin, end in spans), default=0)
 
 
 def machine_faults(scenario: Scenario, fault: Fault) -> Iterator[sim.Fault]:
-    """What a fault of some nodes is for the machines on them."""
+    """The faults of machines that follow from a fault of their nodes."""
     at, lasts = fault.at_us, fault.lasts_us
     for node in fault.nodes:
         for machine in scenario.machines[node]:
-            if fault.kind is not FaultKind.CUT:
+            if not fault.kind.of_links:
                 yield sim.Fault(_KINDS[fault.kind], at, lasts, machine)
                 continue
             for other in scenario.machines[fault.other]:
-                if fault.one_way:
+                if fault.kind is FaultKind.SLOW:
+                    ends = [(other, machine)] + ([] if fault.one_way else [(machine, other)])
+                    for one, to in ends:
+                        yield sim.Fault(sim.Kind.SLOW_LINK, at, lasts, one, to, fault.by_us)
+                elif fault.one_way:
                     yield sim.Fault(sim.Kind.CUT_ONE_WAY, at, lasts, other, machine)
                 else:
                     yield sim.Fault(sim.Kind.CUT, at, lasts, machine, other)
@@ -120,7 +128,7 @@ def _engines(topology: Topology) -> dict[str, Callable[[], PlanEngine]]:
 
 
 def _rows(diagram: Diagram, until_us: int) -> Callable[[str, int], pa.RecordBatch | None]:
-    """What a source has in a bucket: the rows that the live generator gives."""
+    """The rows of a source in a bucket, equal to those of the live generator."""
     logs = {source.name: _log(source, diagram, until_us) for source in diagram.sources}
     return lambda source, number: logs[source].get(number)
 
@@ -138,15 +146,14 @@ def _log(source: Source, diagram: Diagram, until_us: int) -> dict[int, pa.Record
 
 
 class ReplayedSource(SourceHost):
-    """A source that can be read again: what its proxy missed comes when that is back."""
+    """A source that can be replayed: its proxy reads what it missed after a restart."""
 
-    def _new(self, e: CloseBucket) -> list[Bucket]:
-        numbers = range(e.after + 1, e.upto + 1)
-        return [Bucket(n, e.entered_us, self._rows(n)) for n in numbers]
+    def _new(self, after: int, upto: int, now: int) -> list[Bucket]:
+        return [Bucket(n, now, self._rows(n)) for n in range(after + 1, upto + 1)]
 
 
 class Listener(Checker):
-    """Writes down what the client hears."""
+    """Records what the client receives."""
 
     name = "listener"
 
@@ -160,13 +167,13 @@ class Listener(Checker):
 def _change(what: Any) -> Change:
     match what:
         case Insertions(bucket=bucket):
-            return Change(Kind.STABLE, bucket.number, bucket.batch)
+            return Change(ChangeKind.INSERTION, bucket.number, bucket.batch)
         case Tentatives(bucket=bucket):
-            return Change(Kind.TENTATIVE, bucket.number, bucket.batch)
+            return Change(ChangeKind.TENTATIVE, bucket.number, bucket.batch)
         case Undo(upto=upto):
-            return Change(Kind.UNDO, upto)
+            return Change(ChangeKind.UNDO, upto)
         case Skipped(upto=upto):
-            return Change(Kind.SKIPPED, upto)
+            return Change(ChangeKind.SKIPPED, upto)
         case RecDone():
-            return Change(Kind.DONE, -1)
+            return Change(ChangeKind.REC_DONE, -1)
     raise AssertionError(f"a client cannot be told {what!r}")

@@ -1,8 +1,8 @@
-"""The checkers that look into machines, over the traces of a run with real processes.
+"""Applies the checkers that inspect machines to the traces of a run with real processes.
 
-A node that keeps a trace (`trace: true`) writes down what its replicas look like whenever that
-changes, who asked it for what, and what it sends. Laid side by side by time, that is what checkers
-see in the simulated world.
+A node that keeps a trace (`trace: true`) records each change of its replicas' state, each
+subscription, and each message it sends. Merged by time, the traces of all nodes are what checkers
+observe in the simulated world.
 """
 
 from __future__ import annotations
@@ -12,31 +12,33 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from australis.live.node.json_lines import before
-from australis.live.node.trace import FILE, whole
-from australis.live.trial import Trial
+from australis.deployment.sinks import readers
 from australis.protocols.dpc.states import Phase
 from australis.protocols.dpc.topology import deploy, dpc_options
+from australis.runtime.node.json_lines import before
+from australis.runtime.node.trace import FILE, whole
+from australis.runtime.testbed import Testbed
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.kept import KeptUpstream
+from australis.sim.dpc.checkers.one_at_a_time import OneAtATime
 from australis.sim.dpc.checkers.subscribed import Subscribed
-from australis.sim.dpc.checkers.turns import OneAtATime
 from australis.sim.dpc.probes import Checker, Violation
 
 Line = Mapping[str, Any]
 
 
-def broken_promises(trial: Trial, wiped: Set[str]) -> list[str]:
-    """What the checkers say of the machines; nothing if all promises were kept, or no node of the
-    trial kept a trace. `wiped`: machines that have lost their disk."""
-    lines = sorted(_lines(trial), key=lambda line: str(line["time"]))
+def broken_promises(trial: Testbed, wiped: Set[str]) -> list[str]:
+    """The broken promises of the machines; empty if all were kept, or no node kept a trace. `wiped`
+    names the machines that have lost their disk.
+    """
+    lines = lines_of(trial)
     if not lines:
         return []
     options = dpc_options(trial.cluster, trial.diagram)
-    topology = deploy(trial.diagram, trial.cluster.machines, trial.cluster.readers)
+    topology = deploy(trial.diagram, trial.cluster.machines, readers(trial.cluster, trial.diagram))
     alive: dict[str, Any] = {}
     checkers: list[Checker] = [BoundedBuffers(options), KeptUpstream(wiped)]
-    if _from_the_beginning(trial):
+    if from_the_beginning(trial):
         checkers.append(Subscribed())
     if options.staggered:
         peers = {replica.name: replica.peers for replica in topology.replicas}
@@ -44,8 +46,12 @@ def broken_promises(trial: Trial, wiped: Set[str]) -> list[str]:
     return [said for checker in checkers if (said := _tell(checker, lines, alive))]
 
 
-def _lines(trial: Trial) -> Iterator[Line]:
-    """What all nodes wrote, and when each was killed."""
+def lines_of(trial: Testbed) -> list[Line]:
+    """The lines of all nodes' traces in order, and the times at which each node was killed."""
+    return sorted(_lines(trial), key=lambda line: str(line["time"]))
+
+
+def _lines(trial: Testbed) -> Iterator[Line]:
     for node in trial.cluster.nodes:
         yield from whole(trial.base / trial.cluster.state / node)
     for at_s, node in trial.kills:
@@ -53,8 +59,8 @@ def _lines(trial: Trial) -> Iterator[Line]:
         yield {"time": at, "node": node, "killed": True}
 
 
-def _from_the_beginning(trial: Trial) -> bool:
-    """Whether no node's trace grew so long that its beginning is gone."""
+def from_the_beginning(trial: Testbed) -> bool:
+    """Whether every node's trace is complete from its beginning."""
     state = trial.base / trial.cluster.state
     return not any(before(state / node / FILE).exists() for node in trial.cluster.nodes)
 
@@ -85,7 +91,7 @@ def _tell(checker: Checker, lines: list[Line], alive: dict[str, Any]) -> str:
 
 
 class _Replica:
-    """What a replica looked like, as far as checkers look at it."""
+    """The state of a replica, as far as checkers inspect it."""
 
     def __init__(self, state: Line) -> None:
         self.inputs = {
@@ -100,7 +106,7 @@ class _Replica:
                 phase=Phase[one["phase"]],
                 available=one["available"],
                 overlay=SimpleNamespace(buckets=range(one["overlay"])),
-                begins=0,
+                trimmed_upto=0,
                 end=one["kept"],
                 left_behind=one["left_behind"],
             )

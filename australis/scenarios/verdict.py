@@ -1,23 +1,21 @@
-"""What came of a scenario: the same kind of verdict from both worlds."""
+"""The outcome of a scenario: both worlds give the same kind of verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from australis.diagram.model import Diagram
-from australis.live.client import Change, Kind
-from australis.live.trial import (
+from australis.runtime.client import Change, ChangeKind
+from australis.runtime.testbed import (
+    Comparison,
+    Computed,
     Heard,
-    computed_at_once,
     judge,
     longest_gap,
     news,
     rows_of,
 )
-from australis.live.trial import Verdict as Compared
 from australis.scenarios.model import Scenario, seconds
 
 KEPT, MISSED = "kept", "missed"
@@ -25,69 +23,78 @@ KEPT, MISSED = "kept", "missed"
 
 @dataclass(frozen=True)
 class Course:
-    """What a client heard in a run, and the moments that matter for it."""
+    """What a client received in a run, and the moments at which it is judged."""
 
     heard: Sequence[Heard]
     begin_s: float
-    """When all replicas were stable: the scenario's times count from here."""
+    """When all replicas were stable: the scenario's times count from this moment."""
     healed_s: float
     """When the last fault was mended."""
     healed_bucket: int
-    """What the sources had closed by then."""
+    """The last bucket that the sources had closed by then."""
     end_s: float
     """When the scenario was over."""
     broken: tuple[str, ...] = ()
-    """What went wrong besides what the client heard."""
+    """Broken promises beyond what the client received."""
+    judged: int | None = None
+    """The number of buckets of sources whose delay was judged; None: by other means."""
+    recovered_s: float | None = None
+    """The longest time from a restart until all outputs of the node were stable, if any."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """A verdict in numbers."""
+    """The figures of a verdict."""
 
     expected: int
-    """So many tuples the stream has up to where the client is."""
+    """The number of tuples of the stream up to the client's position."""
     got: int
     lost: int
     duplicated: int
     tentative: int
-    """So many tuples were tentative when they first came."""
+    """The number of tuples that were tentative at their first delivery."""
     silence_s: float
-    """The longest time in which the client heard of nothing new."""
+    """The longest time without a new tuple for the client."""
     settled_s: float | None
-    """So long after the last fault the client had everything, for good; None: never."""
+    """The time after the last fault at which the client had everything, for good; None: never."""
+    judged: int | None = None
+    """The number of buckets of sources whose delay was judged; None: by other means."""
+    recovered_s: float | None = None
+    """The longest time from a restart until all outputs of the node were stable, if any."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a scenario in one world."""
+    """The outcome of a scenario in one world."""
 
     scenario: str
     world: str
     words: dict[str, str]
-    """What happened, in the words of the file's `expect`."""
+    """The outcome, in the words of the file's `expect`."""
     misses: tuple[str, ...]
-    """What is not as it should be, a sentence each."""
+    """Each expectation that was missed, as a sentence."""
     facts: Facts
     logs: str = ""
-    """Where to look closer."""
+    """The directory of the logs, for diagnosis."""
+    story: tuple[str, ...] = ()
+    """What happened and when, where an expectation was missed."""
 
     @property
     def ok(self) -> bool:
-        """Whether everything is as expected."""
+        """Whether all expectations were met."""
         return not self.misses
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The verdict as plain data, for programs."""
         return {"ok": self.ok} | asdict(self)
 
 
-def verdict_on(scenario: Scenario, world: str, diagram: Diagram, course: Course) -> Verdict:
-    """Compare what a client heard with the tuples of the whole diagram, computed at once."""
+def verdict_on(scenario: Scenario, world: str, known: Computed, course: Course) -> Verdict:
+    """Compare what a client received with the same stream without faults, up to the same bucket."""
     changes = [heard.change for heard in course.heard]
-    stable = [change for change in changes if change.kind is Kind.STABLE]
-    skipped = any(change.kind is Kind.SKIPPED for change in changes)
-    upto = stable[-1].bucket if stable else -1
-    whole = computed_at_once(diagram, Path(), scenario.stream, upto).to_pylist() if stable else []
+    stable = [change for change in changes if change.kind is ChangeKind.INSERTION]
+    skipped = any(change.kind is ChangeKind.SKIPPED for change in changes)
+    whole = known.table(scenario.stream).to_pylist() if stable else []
     compared = judge(whole, rows_of(stable), skipped=skipped)
     facts = _facts(compared, course)
     words = {
@@ -106,7 +113,7 @@ def verdict_on(scenario: Scenario, world: str, diagram: Diagram, course: Course)
     return Verdict(scenario.name, world, words, tuple(misses), facts)
 
 
-def _facts(compared: Compared, course: Course) -> Facts:
+def _facts(compared: Comparison, course: Course) -> Facts:
     settled = settled_at(course.heard, course.healed_bucket)
     changes = (heard.change for heard in course.heard)
     return Facts(
@@ -114,13 +121,15 @@ def _facts(compared: Compared, course: Course) -> Facts:
         compared.got,
         compared.lost,
         compared.duplicated,
-        sum(change.rows for change in changes if change.kind is Kind.TENTATIVE),
+        sum(change.rows for change in changes if change.kind is ChangeKind.TENTATIVE),
         round(longest_gap(news(course.heard), course.begin_s, course.end_s), 3),
         None if settled is None else round(max(0.0, settled - course.healed_s), 3),
+        course.judged,
+        None if course.recovered_s is None else round(course.recovered_s, 3),
     )
 
 
-def _stable(compared: Compared, skipped: bool) -> str:
+def _stable(compared: Comparison, skipped: bool) -> str:
     if compared.lost or skipped:
         return "lost"
     if compared.duplicated:
@@ -131,7 +140,7 @@ def _stable(compared: Compared, skipped: bool) -> str:
 
 
 def _limits(scenario: Scenario, facts: Facts) -> dict[str, str]:
-    """For each limit that is expected what to say of it; nothing ("") if it was kept."""
+    """For each expected limit the message if it was missed, or ""."""
     found: dict[str, str] = {}
     silence_us, within_us = scenario.expected.silence_us, scenario.expected.within_us
     if silence_us is not None:
@@ -140,6 +149,10 @@ def _limits(scenario: Scenario, facts: Facts) -> dict[str, str]:
             f"the client heard of nothing new for {facts.silence_s:g} s, {allowed:g} s are allowed"
         )
         found["silence"] = said if facts.silence_s > allowed else ""
+    at_most = scenario.expected.tentative_at_most
+    if at_most is not None:
+        said = f"{facts.tentative:,} tuples were tentative first, at most {at_most:,} were expected"
+        found["tentative_at_most"] = said if facts.tentative > at_most else ""
     if within_us is not None:
         allowed, took = seconds(within_us), facts.settled_s
         when = "never" if took is None else f"only after {took:g} s"
@@ -149,7 +162,7 @@ def _limits(scenario: Scenario, facts: Facts) -> dict[str, str]:
 
 
 class _Reader:
-    """What a client believes after what it was told."""
+    """The state of a client, after a number of deliveries."""
 
     def __init__(self) -> None:
         self.upto = -1
@@ -158,36 +171,36 @@ class _Reader:
 
     @classmethod
     def of(cls, changes: Iterable[Change]) -> _Reader:
-        """The reader of all these."""
+        """The state after all these deliveries."""
         reader = cls()
         for change in changes:
             reader.take(change)
         return reader
 
     def take(self, change: Change) -> None:
-        """Hear the next change."""
+        """Apply the next delivery."""
         match change.kind:
-            case Kind.STABLE:
+            case ChangeKind.INSERTION:
                 self.upto = change.bucket
                 self._tentative.discard(change.bucket)
-            case Kind.TENTATIVE:
+            case ChangeKind.TENTATIVE:
                 self._tentative.add(change.bucket)
-            case Kind.UNDO:
+            case ChangeKind.UNDO:
                 self._tentative.clear()
                 self._correcting = True
-            case Kind.DONE:
+            case ChangeKind.REC_DONE:
                 self._correcting = False
-            case Kind.SKIPPED:
+            case ChangeKind.SKIPPED:
                 self.upto = change.bucket
 
     @property
     def waits(self) -> bool:
-        """Whether corrections are still to come."""
+        """Whether corrections are still missing."""
         return bool(self._tentative) or self._correcting
 
 
 def settled_at(heard: Iterable[Heard], bucket: int) -> float | None:
-    """From when on a client had all up to a bucket and waited for nothing; None: never."""
+    """When a client had everything up to a bucket and waited for no correction; None: never."""
     reader, at = _Reader(), None
     for one in heard:
         reader.take(one.change)
@@ -199,9 +212,13 @@ def settled_at(heard: Iterable[Heard], bucket: int) -> float | None:
 
 
 def differences(scenario: Scenario, verdicts: Sequence[Verdict]) -> list[str]:
-    """Where the worlds do not agree about what the scenario expects."""
+    """The expectations on which the worlds disagree."""
     expected = scenario.expected
-    limits = {"silence": expected.silence_us, "within": expected.within_us}
+    limits = {
+        "silence": expected.silence_us,
+        "tentative_at_most": expected.tentative_at_most,
+        "within": expected.within_us,
+    }
     asked = [*expected.words, *(what for what, limit in limits.items() if limit is not None)]
     return [
         f"{what} is " + ", ".join(f"'{v.words[what]}' in {v.world}" for v in verdicts)

@@ -1,8 +1,7 @@
 """A disk in memory that can crash.
 
-What was not synced may be gone after a crash, wholly or in part: the caller says
-how many of the unsynced bytes of each file reached the platter, so that torn
-records happen.
+A crash loses unsynced bytes, wholly or in part: the caller determines how many of the unsynced
+bytes of each file reach the platter, so that torn records occur.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ class SimDisk:
         self._files: dict[str, bytearray] = {}
         self._synced: dict[str, int] = {}
         self.writes_left: int | None = None
-        """After this many further writes the disk is full; None is a disk without end."""
+        """The number of further writes until the disk is full; None is an unlimited disk."""
 
     def names(self) -> list[str]:
         return sorted(self._files)
@@ -50,14 +49,14 @@ class SimDisk:
         del self._synced[name]
 
     def crash(self, survives: Callable[[int], int] = lambda unsynced: 0) -> None:
-        """Lose unsynced bytes: `survives` says how many of so many are kept."""
+        """Lose unsynced bytes: `survives` maps the number of unsynced bytes to the number kept."""
         for name, data in self._files.items():
             unsynced = len(data) - self._synced[name]
             del data[self._synced[name] + survives(unsynced) :]
             self._synced[name] = len(data)
 
     def content(self) -> dict[str, bytes]:
-        """All files, to compare two disks."""
+        """The content of all files, to compare two disks."""
         return {name: bytes(data) for name, data in self._files.items()}
 
     def _spend(self, name: str, data: bytes) -> None:

@@ -1,12 +1,12 @@
 """The simulated network: latency, loss, duplication, delay and cuts, link by link.
 
-A link leads one way. Messages on one link keep their order unless the link is
-told otherwise; across links there is no order.
+A link has one direction. Messages on one link keep their order unless the link is configured
+otherwise; across links there is no order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 
@@ -19,15 +19,15 @@ class Link:
     loss: float = 0.0
     duplicate: float = 0.0
     extra_us: int = 0
-    """A delay on top, while the link is slow."""
+    """An extra delay while the link is slow."""
     cuts: int = 0
-    """How many faults hold it cut; it works when there are none."""
+    """The number of faults that cut the link; it works at zero."""
     in_order: bool = True
     free_at: int = 0
 
 
 class Network:
-    """All links; those nobody has touched have the default's latency and lose nothing."""
+    """All links; a link without settings of its own has the default's latency and no loss."""
 
     def __init__(self, rng: Random, default: Link | None = None) -> None:
         self._rng = rng
@@ -44,19 +44,25 @@ class Network:
             self._links[(sender, to)] = found
         return found
 
+    def heal(self) -> None:
+        """End loss and duplication on all links."""
+        self._default = replace(self._default, loss=0.0, duplicate=0.0)
+        for link in self._links.values():
+            link.loss = link.duplicate = 0.0
+
     def cut(self, sender: str, to: str) -> None:
-        """Let nothing through from one node to another."""
+        """Block all messages from one node to another."""
         self.link(sender, to).cuts += 1
 
     def mend(self, sender: str, to: str) -> None:
-        """Take back one cut."""
+        """Undo one cut."""
         self.link(sender, to).cuts -= 1
 
     def deliveries(self, sender: str, to: str, now: int) -> list[int]:
-        """When a message that is sent now arrives: once, more than once, or never."""
+        """The arrival times of a message sent now: none, one, or several."""
         link = self._links.get((sender, to))
         if link is None:
-            # Only a link with an order remembers something: many peers need not have them all.
+            # Only a link that keeps order needs state, so that large networks create few links.
             link = self.link(sender, to) if self._default.in_order else self._default
         if link.cuts:
             self.lost += 1

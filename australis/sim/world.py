@@ -1,15 +1,14 @@
 """A deterministic world: simulated time, an event heap, nodes and the network between them.
 
-Whatever happens at the same moment happens in the order in which it was planned,
-so a run depends on nothing but its seed. The world knows no protocol: it drives
-machines (`kernel.machine`) and carries out the effects every machine may ask for;
-a `Host` adds what else its machine needs (disks, engines).
+Events at the same moment happen in the order in which they were planned, so a run depends on its
+seed alone. The world knows no protocol: it drives machines (`kernel.machine`) and carries out the
+effects every machine may ask for; a `Host` adds what else its machine needs (disks, engines).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from australis.kernel.machine import (
@@ -28,7 +27,7 @@ from australis.sim.network import Network
 
 
 class World:
-    """Simulated time and everything that is going to happen."""
+    """Simulated time and the heap of planned events."""
 
     def __init__(self, network: Network, trace: Trace | None = None) -> None:
         self.now = 0
@@ -38,18 +37,18 @@ class World:
         self.hosts: dict[str, Host] = {}
         self.delivered = 0
         self.tap: Callable[[str, str, Message], None] | None = None
-        """Whoever wants to see every message that arrives: receiver, sender, message."""
+        """An observer of every message that arrives: receiver, sender, message."""
         self._heap: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._planned = 0
         self._deliver = self.deliver
 
     def at(self, when: int, call: Callable[..., None], *args: Any) -> None:
-        """Plan a call; the one that is under way is its cause."""
+        """Plan a call, caused by the event that is being handled."""
         self._planned += 1
         heapq.heappush(self._heap, (when, self._planned, self.cause, call, args))
 
     def run(self, until: int) -> None:
-        """Let everything happen that is planned up to this moment."""
+        """Run all events planned up to this moment."""
         heap, pop = self._heap, heapq.heappop
         while heap and heap[0][0] <= until:
             self.now, _, self.cause, call, args = pop(heap)
@@ -65,7 +64,7 @@ class World:
             )
 
     def deliver(self, sender: str, to: str, message: Message) -> None:
-        """A message reaches its node, if that is still there."""
+        """Deliver a message to its node, if the node is up."""
         host = self.hosts.get(to)
         if host is not None:
             self.delivered += 1
@@ -74,7 +73,7 @@ class World:
             host.take(MessageReceived(sender, message))
 
     def note(self, node: str, thing: Any) -> None:
-        """Write an entry into the trace; what follows has it as its cause."""
+        """Write an entry into the trace; it becomes the cause of what follows."""
         if self.trace is not None:
             text = thing if isinstance(thing, str) else describe(thing)
             self.cause = self.trace.add(self.cause, self.now, node, text)
@@ -92,6 +91,10 @@ class Clock:
     def exact(self) -> bool:
         """Whether it shows the world's time."""
         return self._plain and self._offset_us == 0
+
+    def step(self, by_us: int) -> None:
+        """Set the clock forward, or back."""
+        self._offset_us += by_us
 
     def local(self, world_us: int) -> int:
         """What the clock shows at this moment."""
@@ -111,16 +114,15 @@ class Clock:
 
 
 class Host:
-    """A node's place in the world: its machine while it runs, its clock and its timers."""
+    """A node in the world: its machine while it runs, its clock and its timers."""
 
     def __init__(self, world: World, name: str, clock: Clock | None = None) -> None:
         self.world = world
         self.name = name
         self.clock = clock or Clock()
-        self._local = None if self.clock.exact else self.clock.local
         self.machine: Machine | None = None
-        self.life = 0
-        """How often it was started: what an earlier life had planned no longer counts."""
+        self.incarnation = 0
+        """The number of starts; calls planned by an earlier incarnation are dropped."""
         self.paused = False
         self._waiting: list[tuple[int, Event]] = []
         self._timers: dict[str, int] = {}
@@ -130,28 +132,28 @@ class Host:
         }
         world.hosts[name] = self
 
-    # --- life --------------------------------------------------------------------
+    # --- lifecycle --------------------------------------------------------------------
 
     def start(self, machine: Machine, event: Event) -> None:
-        """Begin a life with this machine and its first event."""
-        self.life += 1
+        """Begin an incarnation with this machine and its first event."""
+        self.incarnation += 1
         self.machine = machine
         self.take(event)
 
     def crash(self) -> None:
-        """End this life: the machine and everything it had under way are gone."""
+        """End this incarnation: the machine and all its pending work are gone."""
         self.machine = None
         self.paused = False
-        self.life += 1
+        self.incarnation += 1
         self._waiting.clear()
         self._timers.clear()
 
     def pause(self) -> None:
-        """Stand still; what happens meanwhile waits."""
+        """Pause the node; events that arrive meanwhile are queued."""
         self.paused = self.machine is not None
 
     def resume(self) -> None:
-        """Go on, beginning with what has been waiting."""
+        """Resume the node, beginning with the queued events."""
         self.paused = False
         waiting, self._waiting = self._waiting, []
         for cause, event in waiting:
@@ -161,7 +163,7 @@ class Host:
     # --- events and effects ----------------------------------------------------------
 
     def take(self, event: Event) -> None:
-        """Hand an event to the machine and carry out what it says."""
+        """Hand an event to the machine and perform its effects."""
         machine = self.machine
         if machine is None:
             return
@@ -169,30 +171,34 @@ class Host:
         if self.paused:
             self._waiting.append((world.cause, event))
             return
+        now = world.now if self.clock.exact else self.clock.local(world.now)
         if world.trace is None:
-            local, performers = self._local, self._performers
-            now = world.now if local is None else local(world.now)
-            for effect in machine.handle(event, now):
-                performers[type(effect)](effect)
+            for _ in self._carried_out(machine, event, now):
+                pass
             return
         world.note(self.name, event)
         cause = world.cause
-        for effect in machine.handle(event, self.clock.local(world.now)):
+        for effect in self._carried_out(machine, event, now):
             world.cause = cause
             world.note(self.name, effect)
-            self._performers[type(effect)](effect)
         world.cause = cause
 
+    def _carried_out(self, machine: Machine, event: Event, now: int) -> Iterator[Effect]:
+        """The effects of an event, each one performed before the next is given."""
+        for effect in machine.handle(event, now):
+            yield effect
+            self._performers[type(effect)](effect)
+
     def perform(self, effect: Effect) -> None:
-        """Carry out one effect."""
+        """Perform one effect."""
         self._performers[type(effect)](effect)
 
     def later(self, delay_us: int, call: Callable[..., None], *args: Any) -> None:
-        """Plan a call that dies with this life."""
-        self.world.at(self.world.now + delay_us, self._in_life, self.life, call, args)
+        """Plan a call that is dropped when this incarnation ends."""
+        self.world.at(self.world.now + delay_us, self._in_life, self.incarnation, call, args)
 
-    def _in_life(self, life: int, call: Callable[..., None], args: tuple[Any, ...]) -> None:
-        if life == self.life:
+    def _in_life(self, incarnation: int, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if incarnation == self.incarnation:
             call(*args)
 
     def _send(self, effect: Send) -> None:
@@ -203,9 +209,9 @@ class Host:
             return
         self._timers[effect.name] = effect.at
         due = max(self.world.now, self.clock.world(effect.at))
-        self.world.at(due, self._fire, self.life, effect.name, effect.at)
+        self.world.at(due, self._fire, self.incarnation, effect.name, effect.at)
 
-    def _fire(self, life: int, name: str, at: int) -> None:
-        if life == self.life and self._timers.get(name) == at:
+    def _fire(self, incarnation: int, name: str, at: int) -> None:
+        if incarnation == self.incarnation and self._timers.get(name) == at:
             del self._timers[name]
             self.take(TimerFired(name))

@@ -19,7 +19,7 @@ WINDOW_EDGES = {"window_start": "_window.start", "window_end": "_window.end"}
 """The calls that read the window itself instead of computing over it."""
 
 _HALF = 1 << 32
-_LARGEST = 9.2e18
+_MAX_INTEGER = 9.2e18
 
 
 def aggregate_column(call: AggregateCall, frame: DataFrame, scale: int) -> Column:
@@ -59,7 +59,7 @@ def _numeric(function: str, value: Column, kind: DataType, scale: int) -> Column
     elif isinstance(kind, FloatType | DoubleType | DecimalType):
         factor = 10.0**scale
         scaled = value.cast("double") * F.lit(factor)
-        whole = F.when(F.abs(scaled) < F.lit(_LARGEST), F.round(scaled)).cast("bigint")
+        whole = F.when(F.abs(scaled) < F.lit(_MAX_INTEGER), F.round(scaled)).cast("bigint")
     else:
         raise UserError(f"computes {function} of {kind.simpleString()}, which is not a number")
     misfits = F.count(value) - F.count(whole)

@@ -1,6 +1,6 @@
-"""What Spark's analyser says of a diagram, before anything runs.
+"""The analysis of a diagram by Spark, before anything runs.
 
-Each operator is compiled over empty frames; a type error is told with the
+Each operator is compiled over empty frames; a type error is reported with the
 operator's place. The result is the schema of every stream.
 """
 
@@ -11,14 +11,24 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from australis.diagram.fragments import Plan
+from australis.diagram.fragments import Plan, cut
 from australis.diagram.model import Diagram
 from australis.kernel.errors import UserError
 from australis.spark.compile import compile_operator, compile_plan, explain
 from australis.spark.lane import LaneAddress, LaneInputs
+from australis.spark.logical_plans import analysed, batching_dependence
 from australis.spark.types import empty_frame, stream_schema
 from australis.streams.schema import Schema
 from australis.streams.sunion import MergedSchema
+
+
+def analyse(spark: SparkSession, diagram: Diagram, base: Path) -> dict[str, Schema]:
+    """The schema of every stream; a `UserError` for what Spark refuses or cannot run as a stream."""
+    schemas = stream_schemas(spark, diagram, base)
+    for fragment in cut(diagram):
+        for plan in fragment.plans:
+            check_streaming(spark, plan, schemas, base)
+    return schemas
 
 
 def stream_schemas(spark: SparkSession, diagram: Diagram, base: Path) -> dict[str, Schema]:
@@ -37,7 +47,7 @@ def stream_schemas(spark: SparkSession, diagram: Diagram, base: Path) -> dict[st
 def check_streaming(
     spark: SparkSession, plan: Plan, schemas: dict[str, Schema], base: Path
 ) -> None:
-    """A `UserError` if Spark could not run this plan as a stream."""
+    """Raise a `UserError` if Spark could not run this plan as a stream."""
     merged = MergedSchema(tuple(schemas[stream] for stream in plan.inputs), plan.reads_ids)
     nowhere = LaneAddress(plan.output, "", "")
     frame = compile_plan(plan, LaneInputs(spark, plan.inputs, merged, nowhere), base)
@@ -46,9 +56,10 @@ def check_streaming(
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
     mode = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
     try:
-        checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+        checker.checkForStreaming(analysed(frame), mode)
+        reason = batching_dependence(frame)
     except PySparkException as error:
+        reason = explain(error)
+    if reason is not None:
         last = plan.operators[-1]
-        raise UserError(
-            f"cannot run as a stream: {explain(error)}", name=plan.output, place=last.place
-        ) from None
+        raise UserError(f"cannot run as a stream: {reason}", name=plan.output, place=last.place)

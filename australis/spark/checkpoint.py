@@ -15,14 +15,14 @@ from australis.kernel.errors import Stopped
 
 @dataclass(frozen=True)
 class BatchOffsets:
-    """What a micro-batch works on: buckets up to `upto`, with this watermark at its start."""
+    """The offsets of a micro-batch: buckets up to `upto`, and the watermark at its start."""
 
     upto: int
     watermark_us: int
 
 
 def batch_offsets(checkpoint: Path, batch_id: int) -> BatchOffsets:
-    """The offsets Spark wrote down before it began this micro-batch."""
+    """The offsets that Spark recorded before it began this micro-batch."""
     path = checkpoint / "offsets" / str(batch_id)
     try:
         _, metadata, *sources = path.read_text().splitlines()
@@ -52,10 +52,10 @@ def _last(directory: Path) -> int | None:
 
 
 def clone(checkpoint: Path, to: Path, batch_id: int) -> None:
-    """A copy of a checkpoint after this micro-batch, for a query of its own.
+    """Clone a checkpoint after this micro-batch, for another query.
 
-    The query it belongs to must stand between two micro-batches. Files are never changed once
-    they are written, so that links will do.
+    The query it belongs to must be between two micro-batches. Files are never changed once
+    they are written, so that links suffice.
     """
     shutil.rmtree(to, ignore_errors=True)
     for log in ("commits", "offsets"):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
-from australis.diagram.fragments import Plan, counts_tuples
+from australis.diagram.fragments import Plan
 from australis.diagram.model import (
     Aggregate,
     BSort,
@@ -35,6 +35,32 @@ from australis.spark.functions import call_user_function
 from australis.spark.joins import join
 from australis.spark.types import stream_schema
 from australis.streams.schema import HEADER_NAMES
+
+O = TypeVar("O", bound=Operator, contravariant=True)  # noqa: E741
+
+
+class Compiler(Protocol[O]):
+    """A function that gives the output frames of an operator, in the order of its outputs.
+
+    The frames keep `_id` and `_stime`; `base` is where the user's files are.
+    """
+
+    def __call__(self, o: O, inputs: Sequence[DataFrame], base: Path, /) -> list[DataFrame]:
+        """The frames, over these frames of its inputs."""
+        ...
+
+
+_COMPILERS: dict[type[Operator], Compiler[Any]] = {}
+
+
+def compiles(kind: type[O]) -> Callable[[Compiler[O]], Compiler[O]]:
+    """Register how a kind of operator is compiled."""
+
+    def register(compiler: Compiler[O]) -> Compiler[O]:
+        _COMPILERS[kind] = compiler
+        return compiler
+
+    return register
 
 
 class Inputs(Protocol):
@@ -74,7 +100,10 @@ def compile_operator(
 ) -> Mapping[str, DataFrame]:
     """The output frames of one operator, by stream; a `UserError` for what Spark refuses."""
     try:
-        frames = _COMPILERS[type(operator)](operator, inputs, base)
+        compiler = _COMPILERS.get(type(operator))
+        if compiler is None:
+            raise UserError(f"is of the kind '{operator.kind}', which Spark cannot run here")
+        frames = compiler(operator, inputs, base)
     except UserError as error:
         raise error.at(operator.place, operator.name) from None
     except PySparkException as error:
@@ -102,6 +131,7 @@ def _header(frame: DataFrame) -> list[Column]:
     return [F.col("_id"), F.col("_stime")]
 
 
+@compiles(Filter)
 def _filter(o: Filter, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     (frame,) = inputs
     for predicate in o.expressions():
@@ -118,12 +148,14 @@ def _filter(o: Filter, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     return frames if o.rest is None else [*frames, frame.where(earlier)]
 
 
+@compiles(Map)
 def _map(o: Map, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     (frame,) = inputs
     columns = [F.expr(expression).alias(name) for name, expression in o.select]
     return [frame.select(*_header(frame), *columns)]
 
 
+@compiles(Union)
 def _union(o: Union, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     first, *others = inputs
     for name, other in zip(o.inputs[1:], others, strict=True):
@@ -147,13 +179,15 @@ def _same_schema(first: DataFrame, first_name: str, other: DataFrame, other_name
             )
 
 
+@compiles(BSort)
 def _bsort(_o: BSort, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     return list(inputs)
 
 
+@compiles(Aggregate)
 def _aggregate(o: Aggregate, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     (frame,) = inputs
-    if counts_tuples(o):
+    if o.counts_tuples:
         from australis.spark.count_window import count_window  # it needs pandas, which is large
 
         return [count_window(o, frame)]
@@ -174,28 +208,19 @@ def _aggregate(o: Aggregate, inputs: Sequence[DataFrame], _: Path) -> list[DataF
     return [grouped.select(*header, *(F.col(f"`{name}`") for name, _ in o.by), *values)]
 
 
+@compiles(Join)
 def _join(o: Join, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     left, right = inputs
     return [join(o, left, right)]
 
 
+@compiles(Split)
 def _split(o: Split, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
     (frame,) = inputs
     branch = F.pmod(F.xxhash64(*(F.expr(e) for e in o.by)), F.lit(o.into))
     return [frame.where(branch == i) for i in range(o.into)]
 
 
+@compiles(Spark)
 def _spark(o: Spark, inputs: Sequence[DataFrame], base: Path) -> list[DataFrame]:
     return [call_user_function(o, inputs, base)]
-
-
-_COMPILERS: Mapping[type, Callable[..., list[DataFrame]]] = {
-    Filter: _filter,
-    Map: _map,
-    Union: _union,
-    BSort: _bsort,
-    Aggregate: _aggregate,
-    Join: _join,
-    Split: _split,
-    Spark: _spark,
-}

@@ -1,4 +1,4 @@
-"""Aggregates over windows of so many tuples.
+"""Aggregates over count windows.
 
 Spark has no such window. A few shards (by a hash of the group) each keep the
 tuples that a later window still needs as one Arrow blob; a shard sorts what
@@ -34,7 +34,7 @@ _TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 def count_window(o: Aggregate, frame: DataFrame) -> DataFrame:
-    """One output tuple for each full window of each group."""
+    """The frame with one output tuple for each full window of each group."""
     assert isinstance(o.window, CountWindow)
     keys = [F.expr(expression).alias(name) for name, expression in o.by]
     key_struct = F.struct(*keys) if keys else F.struct(F.lit(0).alias("all"))
@@ -56,7 +56,7 @@ def count_window(o: Aggregate, frame: DataFrame) -> DataFrame:
     shard = F.pmod(F.xxhash64("_key"), F.lit(SHARDS)).cast("int").alias("_shard")
     whole = [isinstance(kind, IntegralType) for kind in kinds]
     for i in range(len(kinds)):
-        # Integers with gaps would come to pandas as floating point: carry the gaps apart.
+        # Integers with NULLs would become floating point in pandas: carry the NULLs separately.
         if whole[i]:
             prepared = prepared.withColumn(f"n{i}", F.col(f"a{i}").isNull())
             prepared = prepared.withColumn(f"a{i}", F.coalesce(F.col(f"a{i}"), F.lit(0)))
@@ -161,7 +161,7 @@ def _windows_done(total: np.ndarray[Any, Any], window: CountWindow) -> np.ndarra
 def _members(
     place: np.ndarray[Any, Any], done: np.ndarray[Any, Any], window: CountWindow
 ) -> pd.DataFrame:
-    """Which row belongs to which finished window of its group."""
+    """The rows of each finished window of their group."""
     found = []
     newest = place // window.slide
     for back in range(-(-window.size // window.slide)):
@@ -190,7 +190,7 @@ def _results(
 
 
 def _column(values: list[Any], index: Any) -> pd.Series:  # type: ignore[type-arg]
-    """One result per window, as it is: left to itself pandas makes integers beside a NULL floats."""
+    """One result per window, unconverted: pandas would turn integers beside a NULL to floats."""
     times = any(isinstance(value, pd.Timestamp) for value in values)
     return pd.Series(values, index=index, dtype=None if times else object)
 
@@ -254,12 +254,12 @@ def _spread(call: AggregateCall, values: np.ndarray[Any, Any]) -> float | None:
 
 
 def _total(values: pd.Series) -> Any:  # type: ignore[type-arg]
-    """The plain sum, one value after the other: Python's own differs between its versions."""
+    """The plain sum, one value after the other, since Python's own differs between versions."""
     return functools.reduce(operator.add, values.tolist())
 
 
 def _fitting(total: Any) -> Any:
-    """A total that is no bigint is NULL, as it is in windows of time."""
+    """The total, or NULL if it is no bigint, as in time windows."""
     return None if isinstance(total, int) and not -(2**63) <= total < 2**63 else _plain(total)
 
 

@@ -1,8 +1,8 @@
-"""pyspark's worker daemon, with what every worker needs imported before it forks.
+"""pyspark's worker daemon, which imports what every worker needs before it forks.
 
 Workers then share those pages instead of holding a copy each, and start faster.
-Named by `spark.python.daemon.module`. The module of the lanes' port is not known
-here; the environment names it.
+`spark.python.daemon.module` names this module. The module of the lanes' port is not
+known here; an environment variable names it.
 """
 
 from __future__ import annotations

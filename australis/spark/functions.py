@@ -2,7 +2,7 @@
 
 The function gets one DataFrame per input, with `_stime` and the attributes, and
 returns a DataFrame that has `_stime`. Its watermark is `_stime` already, so its
-own `withWatermark` is passed over. What cannot give the same result at every
+own `withWatermark` is ignored. A function that cannot give the same result at every
 replica is refused with the reason.
 """
 
@@ -25,8 +25,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from australis.diagram.model import Spark
+from australis.diagram.model import Diagram, Spark
 from australis.kernel.errors import UserError
+from australis.spark.logical_plans import analysed, nodes
 
 _REFUSED_NODES = {
     "Sort": "orders rows (orderBy), which a stream has no end for",
@@ -89,8 +90,13 @@ def load_function(named: str, base: Path) -> Callable[..., Any]:
     return found
 
 
+def function_digests(diagram: Diagram, base: Path) -> dict[str, str]:
+    """The digest of each user's function, by operator."""
+    return {o.name: function_digest(o, base) for o in diagram.operators if isinstance(o, Spark)}
+
+
 def function_digest(o: Spark, base: Path) -> str:
-    """Changes when the code does: of a function in a file or module, all code there."""
+    """A digest of the function's code; of one in a file or module, of all code there."""
     where = o.function.rpartition(":")[0]
     try:
         if o.call is not None:
@@ -114,7 +120,7 @@ def _load_file(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    # Spark's workers cannot import it: Python functions in it travel with the plan.
+    # Spark's workers cannot import it: Python functions in it are sent with the plan.
     cloudpickle.register_pickle_by_value(module)
     return module
 
@@ -144,8 +150,7 @@ def _watermarks_ignored(operator: str) -> Iterator[None]:
 
 
 def _refuse(o: Spark, result: DataFrame) -> None:
-    plan: Any = result._jdf.queryExecution().analyzed()
-    for node in _nodes(plan):
+    for node in nodes(analysed(result)):
         reason = _REFUSED_NODES.get(node.nodeName())
         if node.nodeName() == "Deduplicate" and node.keys().size() < node.child().output().size():
             reason = "drops duplicates by some columns only, which keeps an arbitrary one of them"
@@ -163,10 +168,3 @@ def _refuse(o: Spark, result: DataFrame) -> None:
                     f"calls {o.function}, which is not deterministic ({text[:80]}),"
                     " so two replicas would compute different results"
                 )
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    yield plan
-    children = plan.children()
-    for i in range(children.size()):
-        yield from _nodes(children.apply(i))

@@ -15,7 +15,7 @@ _EQUALITY = re.compile(r"(?<![<>!=])(?:=|==|<=>)(?![=>])")
 
 
 def join(o: Join, left: DataFrame, right: DataFrame) -> DataFrame:
-    """Pairs within the window; the later of the two times is the pair's `_stime`."""
+    """The pairs within the window; the later of the two times is the pair's `_stime`."""
     if not any(_links_sides(part) for part in re.split(r"\band\b", o.on, flags=re.IGNORECASE)):
         raise UserError(
             "joins without an equality between left and right, which Spark cannot stream"

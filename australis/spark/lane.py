@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from australis.diagram.fragments import Plan
 from australis.kernel.errors import Stopped
 from australis.spark.compile import compile_plan
+from australis.spark.logical_plans import emits_on_watermark
 from australis.spark.output import register_output
 from australis.spark.session import our_settings, tasks, use_here
 from australis.spark.source import register_source
@@ -26,27 +29,35 @@ stops Spark from pushing the user's own predicates below it, where they would dr
 the boundary rows before the watermark has seen them."""
 
 BUSY = "Python worker failed to connect back"
-"""What Spark says when a Python process of its own has taken ten seconds to start: the machine is
+"""Spark's error when one of its Python processes has taken ten seconds to start: the machine is
 busy, nothing is wrong."""
-TRIES = 3
-"""So often a lane is started again for that."""
+STARTING = "Initializing sources"
+"""The status of a query while Spark starts the Python process of its source."""
+MAX_STARTING_S = 15.0
+"""The longest time that one start keeps others waiting; Spark gives up after ten seconds."""
+_ONE_AT_A_TIME = threading.Lock()
+"""Held while the process of a source is started: several at once on a busy machine would all be too
+slow, and so would be those that replace them."""
+TRIES = 10
+"""The number of times a lane is restarted after `BUSY`; another Spark would take far longer to
+start."""
 
 
 @dataclass(frozen=True)
 class LaneAddress:
-    """Which lane it is, and how Spark's processes reach its DataPath."""
+    """The name of a lane, and the address at which Spark's processes reach its node."""
 
     lane: str
     port: str
     address: str
 
     def options(self) -> dict[str, str]:
-        """What the lane's source and output are told."""
+        """The options of the lane's source and output."""
         return {"lane": self.lane, "port": self.port, "address": self.address}
 
 
 class LaneInputs:
-    """The merged source of a lane, taken apart into the streams it merges."""
+    """The merged source of a lane, split into the streams that it merges."""
 
     def __init__(
         self, spark: SparkSession, streams: Sequence[str], schema: MergedSchema, at: LaneAddress
@@ -86,7 +97,9 @@ class LaneInputs:
 
 
 class Lane:
-    """A running query."""
+    """A query, compiled on construction and running from `start` on."""
+
+    query: StreamingQuery
 
     def __init__(
         self,
@@ -102,6 +115,8 @@ class Lane:
         self._checked = -1
         inputs = LaneInputs(spark, plan.inputs, schema, at)
         frame = compile_plan(plan, inputs, base)
+        self.emits_on_watermark = plan.may_emit_on_watermark and emits_on_watermark(frame)
+        """Whether its output is complete only up to the watermark at a micro-batch's start."""
         self._writer = (
             frame.writeStream.format(register_output(spark, at.lane))
             .options(**at.options())
@@ -110,20 +125,36 @@ class Lane:
             .outputMode("append")
         )
         self._tries_left = TRIES
-        self.query: StreamingQuery = self._writer.start()
+
+    def start(self) -> None:
+        """Start to process micro-batches; returns when its source is there, or cannot be."""
+        with _ONE_AT_A_TIME:
+            self.query = self._writer.start()
+            deadline = time.monotonic() + MAX_STARTING_S
+            while self._starting and time.monotonic() < deadline:
+                time.sleep(0.02)
+
+    @property
+    def _starting(self) -> bool:
+        return self.query.isActive and self.query.status["message"] == STARTING
+
+    @property
+    def _too_busy(self) -> bool:
+        """Whether the query has failed only because a Spark process was slow to start."""
+        return BUSY in str(self.query.exception() or "")
 
     def check(self) -> bool:
         """Raise `Stopped` if the query has failed or dropped a row as late.
 
-        One that only had to wait too long for a process of Spark's is started again: True.
+        A query that failed only because a Spark process was slow to start is restarted: True.
         """
-        failure = self.query.exception()
-        if failure is not None and BUSY in str(failure) and self._tries_left:
+        if self._tries_left and self._too_busy:
             self._tries_left -= 1
             use_here(self._spark)
             with our_settings(self._spark):
-                self.query = self._writer.start()  # it goes on from its checkpoint
+                self.start()  # it continues from its checkpoint
             return True
+        failure = self.query.exception()
         if failure is not None:
             raise Stopped(f"the lane of '{self.plan.output}' failed: {_reason(str(failure))}")
         last = self.query.lastProgress
@@ -144,7 +175,7 @@ class Lane:
             )
 
     def stop(self) -> None:
-        """End the query; it goes on from its checkpoint when started again."""
+        """End the query; it continues from its checkpoint when started again."""
         self.query.stop()
 
 

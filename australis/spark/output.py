@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """Under which name one task staged its rows."""
+    """The name under which one task staged its rows."""
 
     name: str | None
 
 
 class OutputWriter(DataSourceStreamArrowWriter):
-    """Hands the rows of a micro-batch to the DataPath, then commits them."""
+    """Hands the rows of a micro-batch to the node, then commits them."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = dict(options)
@@ -49,14 +49,15 @@ def _names(messages: list[WriterCommitMessage | None]) -> list[str]:
 
 
 class LaneOutput(DataSource):
-    """The data sink behind every lane; options say which lane and where."""
+    """The data sink of every lane; options give the lane and its address."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         return OutputWriter(dict(self.options))
 
 
 def register_output(spark: SparkSession, lane: str) -> str:
-    """Make a lane's output known to Spark; the name of its format (see `register_source`)."""
+    """Register a lane's output with Spark; returns the name of its format (see
+    `register_source`)."""
     format_name = private_name("output", lane)
 
     class OneLaneOutput(LaneOutput):

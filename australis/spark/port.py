@@ -1,8 +1,8 @@
-"""How Spark's processes reach the DataPath.
+"""The port by which Spark's processes reach the node.
 
 Spark runs the two ends of a query in processes of its own, possibly on other
-machines. They are told the name of a port's factory and an address, both plain
-text, and connect themselves.
+machines. They get the name of a port's factory and an address, both plain text,
+and connect themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LanePort(Protocol):
-    """What a lane asks of its DataPath."""
+    """The requests of a lane to the node that runs it."""
 
     def latest(self, lane: str, after: int, reader: str) -> int:
         """The last bucket that may be processed next, `after` if there is none.
@@ -26,7 +26,7 @@ class LanePort(Protocol):
         ...
 
     def rows(self, lane: str, after: int, upto: int) -> int:
-        """How many tuples the buckets (after, upto] hold."""
+        """The number of tuples in the buckets (after, upto]."""
         ...
 
     def read(
@@ -35,20 +35,16 @@ class LanePort(Protocol):
         """One part of the merged buckets (after, upto]; the last part ends with a boundary."""
         ...
 
-    def processed(self, lane: str, upto: int) -> None:
-        """The buckets up to this one will not be asked for again."""
-        ...
-
     def stage(self, lane: str, batches: Iterator[pa.RecordBatch]) -> str | None:
-        """Hand over the rows of one task; the name to commit them by (None: no rows)."""
+        """Stage the rows of one task; returns the name to commit them by (None: no rows)."""
         ...
 
     def commit(self, lane: str, batch_id: int, staged: Sequence[str]) -> None:
-        """The micro-batch is complete: append what its tasks staged."""
+        """Commit a complete micro-batch: append what its tasks staged."""
         ...
 
     def abort(self, lane: str, batch_id: int, staged: Sequence[str]) -> None:
-        """The micro-batch failed: forget what its tasks staged."""
+        """Abort a failed micro-batch: drop what its tasks staged."""
         ...
 
 

@@ -8,9 +8,9 @@
         .load()
     )
 
-Only stable tuples, each exactly once: an offset is the last bucket of a micro-batch, and a
-bucket's tuples are the same whenever and wherever they are read. What is read through is
-told by name, like the ports of lanes (`spark.port`); `live.spark_feed` says how it behaves.
+It gives only stable tuples, each exactly once: an offset is the last bucket of a micro-batch,
+and a bucket's tuples are the same whenever and wherever they are read. The factory of the feed
+is given by name, like the ports of lanes (`spark.port`); `runtime.spark_feed` implements it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 FORMAT = "australis"
 BEFORE_ALL = -1
-"""The offset before the first micro-batch: the options say where that begins."""
+"""The offset before the first micro-batch, whose start the options give."""
 
 
 class Feed(Protocol):
-    """What a reader asks of a stream."""
+    """The requests of a reader to a stream."""
 
     def schema(self) -> str:
         """The columns, as Spark SQL writes them."""
         ...
 
     def end(self) -> int:
-        """The last bucket there is now."""
+        """The last bucket that the logs hold now."""
         ...
 
     def latest(self, after: int | None, target: int | None = None) -> tuple[int, int] | None:
@@ -59,15 +59,15 @@ class Feed(Protocol):
         ...
 
     def everything(self) -> list[bytes]:
-        """The tuples of all buckets there are now."""
+        """The tuples of all buckets that the logs hold now."""
         ...
 
     def commit(self, upto: int) -> None:
-        """The buckets up to this one will not be asked for again."""
+        """Release the buckets up to this one, which will not be requested again."""
         ...
 
     def close(self) -> None:
-        """That was all."""
+        """Close the feed."""
         ...
 
 
@@ -89,7 +89,7 @@ def read_tuples(partition: InputPartition) -> Iterator[pa.RecordBatch]:
 class StableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Micro-batches of stable buckets.
 
-    An offset also says where the first micro-batch began: if Spark repeats that one, it asks
+    An offset also holds the start of the first micro-batch: if Spark repeats that one, it asks
     for it by its end alone.
     """
 
@@ -138,7 +138,7 @@ class StableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class TableReader(DataSourceReader):
-    """What the logs of a stream hold when the query is planned."""
+    """The tuples that the logs of a stream hold when the query is planned."""
 
     def __init__(self, factory: str, options: Mapping[str, str]) -> None:
         self._factory = factory
@@ -153,7 +153,7 @@ class TableReader(DataSourceReader):
 
 
 class ClusterSource(DataSource):
-    """The format; a subclass says what it is called and what it reads through."""
+    """The format; a subclass gives its name and the factory of its feed."""
 
     factory: str
 
@@ -176,7 +176,7 @@ def open_feed(factory: str, options: Mapping[str, str], **how: Any) -> Feed:
 
 
 def register_reader(spark: SparkSession, format_name: str, through: str) -> None:
-    """Make the format known to a session, by this name."""
+    """Register the format with a session under this name."""
 
     class NamedSource(ClusterSource):
         factory = through

@@ -1,6 +1,6 @@
 """The Spark session, with the settings that streams need.
 
-Each setting has its reason beside it. Settings a correct result depends on come
+Each setting has its reason beside it. Settings on which correct results depend come
 last and cannot be overridden.
 """
 
@@ -41,7 +41,7 @@ TUNING = {
         f"{_STREAMING}.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # To count its rows it would look every key up before it writes: a third of a batch's time.
+    # Counting rows would look up every key before each write: a third of a batch's time.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # The default manager and its checksums cost most of the time of a micro-batch's log.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -69,7 +69,7 @@ FIXED = {
 
 
 _PRELOAD = "AUSTRALIS_PRELOAD"
-"""Names the module that `spark.daemon` imports before it forks workers."""
+"""The environment variable with the module that `spark.daemon` imports before it forks workers."""
 
 
 def open_session(
@@ -80,21 +80,21 @@ def open_session(
     host: str = "127.0.0.1",
     preload: str = "",
 ) -> SparkSession:
-    """A session on this master, with Spark's own words in `log`; a `UserError` without Java."""
+    """Open a session on this master, with Spark's log in `log`; a `UserError` without Java."""
     _need_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ[_PRELOAD] = preload
-    # Spark's many Python processes give freed memory back instead of each keeping a pool.
+    # Spark's many Python processes return freed memory instead of each keeping a pool.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     local = master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    elif _loopback(host) and not _loopback(master):
+    elif ("://" in master or master == "yarn") and _loopback(host) and not _loopback(master):
         raise UserError(
             f"the workers of {master} cannot reach this machine at {host}:"
-            " say with --host at which address they can"
+            " say at which address they can, with --host or as the address of the node"
         )
     builder = SparkSession.builder.master(master).appName(name)
     cores = _cores(master)
@@ -126,7 +126,7 @@ def _loopback(address: str) -> bool:
 
 @contextmanager
 def our_settings(spark: SparkSession) -> Iterator[None]:
-    """Lend a session the settings results depend on; queries started meanwhile keep them."""
+    """Give a session the settings on which results depend; queries started meanwhile keep them."""
     cores = str(_cores(spark.sparkContext.master))
     settings = {"spark.sql.shuffle.partitions": cores, **TUNING, **FIXED}
     ours = {key: value for key, value in settings.items() if key.startswith("spark.sql.")}
@@ -146,13 +146,13 @@ def our_settings(spark: SparkSession) -> Iterator[None]:
 
 
 def _quiet_errors() -> None:
-    """Spark's mistakes are told as ours, in one sentence, not as JSON on standard error."""
+    """Keep pyspark from logging errors as JSON on standard error; Australis reports them itself."""
     for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
 
 
 def _quiet_accumulators() -> None:
-    """Stopping a query cuts a connection of pyspark's own, which need not be told."""
+    """Keep pyspark from reporting the connection of its own that stopping a query cuts."""
 
     def handle_error(self: Any, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
@@ -163,7 +163,7 @@ def _quiet_accumulators() -> None:
 
 
 def use_here(spark: SparkSession) -> None:
-    """Make it the session of this thread: Spark looks data sources up in that."""
+    """Make it the session of this thread, in which Spark looks up data sources."""
     assert spark._jvm is not None
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
@@ -175,16 +175,16 @@ def process_id(spark: SparkSession) -> int:
 
 
 LOOKUP = ("lookup_data_sources",)
-"""Spark's Python processes that are done once every query has been started."""
+"""The Spark Python processes that are done once every query has been started."""
 READ_PLANNERS = ("plan_data_source_read",)
-"""Those that are done once every query has begun to read."""
+"""The Spark Python processes that are done once every query has begun to read."""
 WRITE_PLANNERS = ("create_data_source",)
-"""Those that are done once every query has committed a micro-batch."""
+"""The Spark Python processes that are done once every query has committed a micro-batch."""
 NEXT = {
     READ_PLANNERS: ("write_into_data_source",),
     WRITE_PLANNERS: ("python_streaming_sink_runner",),
 }
-"""What Spark starts for a query right after it has used those for the last time."""
+"""The processes that Spark starts for a query right after its last use of the planners."""
 
 
 def _processes(spark: SparkSession, modules: Sequence[str]) -> list[Any]:
@@ -207,7 +207,7 @@ def has_process(spark: SparkSession, modules: Sequence[str]) -> bool:
 def end_processes(spark: SparkSession, modules: Sequence[str]) -> None:
     """End planners that will not be used again; each holds about 90 MB.
 
-    Only for a session of our own: in another one somebody may be planning.
+    Only for a session of the node's own: in a user's session another query may be planned.
     """
     for handle in _processes(spark, modules):
         handle.destroy()
@@ -215,7 +215,7 @@ def end_processes(spark: SparkSession, modules: Sequence[str]) -> None:
 
 @contextmanager
 def _standard_error_to(log: Path | None) -> Iterator[None]:
-    """What is started meanwhile writes its standard error to a file: Spark is talkative."""
+    """Redirect the standard error of processes started meanwhile to a file."""
     target = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     saved = os.dup(2)
     os.dup2(target, 2)
@@ -228,7 +228,7 @@ def _standard_error_to(log: Path | None) -> Iterator[None]:
 
 
 def tasks(spark: SparkSession) -> int:
-    """How many tasks a query should run side by side."""
+    """The number of tasks that a query should run in parallel."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 

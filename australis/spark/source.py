@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BEFORE_ALL = -1
 ROWS_WORTH_A_TASK = 20_000
-"""Fewer rows than this are read faster by one task than by several."""
+"""The number of rows below which one task reads faster than several."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class LanePartition(InputPartition):
 
 
 class LaneReader(DataSourceStreamReader):
-    """Reads released buckets of one lane from its DataPath."""
+    """Reads released buckets of one lane from the node that runs it."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = dict(options)
@@ -65,18 +65,18 @@ class LaneReader(DataSourceStreamReader):
         return self._port.read(self._lane, p.after, p.upto, p.part, p.parts)
 
     def commit(self, end: dict[str, int]) -> None:
-        self._port.processed(self._lane, end["bucket"])
+        """Do nothing: Spark's own checkpoint records what is durable."""
 
 
 class LaneSource(DataSource):
-    """The data source behind every lane; options say which lane and where."""
+    """The data source of every lane; options give the lane and its address."""
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return LaneReader(dict(self.options))
 
 
 def register_source(spark: SparkSession, lane: str) -> str:
-    """Make a lane's source known to Spark; the name of its format.
+    """Register a lane's source with Spark; returns the name of its format.
 
     Each lane registers its own: lanes that share one also share a map of environment
     variables inside Spark, which one of them may change while another's tasks are

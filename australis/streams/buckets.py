@@ -55,7 +55,7 @@ class Buckets:
         return min((bucket + 1) * self.size_us, END_OF_STREAM_US)
 
     def floor(self, boundary_us: int) -> int:
-        """The largest bucket end at or before this time: what a boundary there closes."""
+        """The largest bucket end at or before this time, up to which a boundary there closes."""
         if boundary_us >= END_OF_STREAM_US:
             return END_OF_STREAM_US
         return boundary_us // self.size_us * self.size_us

@@ -2,7 +2,7 @@
 
 Two replicas batch their work differently and must still write the same bytes.
 So within a bucket tuples are ordered by `_stime`, then by all attributes; each
-bucket is one record batch, rebuilt from scratch; what lies under a null is
+bucket is one record batch, rebuilt from scratch; the bytes under a null are
 zero; and there is one zero and one NaN.
 """
 
@@ -83,7 +83,7 @@ def _bucket_batch(rows: pa.Table, bucket: int, schema: Schema) -> pa.RecordBatch
 
 
 def refuse_overfull(rows: int) -> None:
-    """`Stopped` if ids cannot number so many tuples of one bucket."""
+    """Raise `Stopped` if one bucket has more tuples than ids can number."""
     if rows > MAX_RANK + 1:
         raise Stopped(
             f"a bucket holds {rows} tuples, more than the {MAX_RANK + 1} that ids can number"

@@ -1,7 +1,7 @@
-"""What the log asks of a disk.
+"""The interface between the log and a disk.
 
-The live world answers with files, the simulated world with memory that forgets
-what was not synced. Names are flat: a disk is one directory.
+The live world implements it by files, the simulated world by memory that loses
+unsynced data in a crash. Names are flat: a disk is one directory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Disk(Protocol):
         ...
 
     def append(self, name: str, data: bytes) -> None:
-        """Write behind the end of a file; durable only after `sync`."""
+        """Write at the end of a file; the data is durable only after `sync`."""
         ...
 
     def sync(self, name: str) -> None:
@@ -37,7 +37,7 @@ class Disk(Protocol):
         ...
 
     def replace(self, name: str, data: bytes) -> None:
-        """Give a file this content, durably and all at once."""
+        """Replace the content of a file, durably and atomically."""
         ...
 
     def remove(self, name: str) -> None:

@@ -16,7 +16,9 @@ _MAGIC = b"AuF1"
 _HEAD = struct.Struct("<4sII")
 HEAD_SIZE = _HEAD.size
 LENGTH = slice(4, 8)
-"""Where in a head the payload's length stands."""
+"""The position of the payload's length in a head."""
+CHECK = slice(8, 12)
+"""The position of the payload's checksum in a head."""
 
 
 def frame(payload: bytes) -> bytes:
@@ -35,7 +37,7 @@ def read_frame(disk: Disk, name: str, offset: int, length: int) -> memoryview:
 
 
 def scan_frames(disk: Disk, name: str) -> Iterator[tuple[int, bytes]]:
-    """Offset and payload of every whole frame; what is torn at the end is passed over."""
+    """The offset and payload of every whole frame; a torn one at the end is skipped."""
     offset, size = 0, disk.size(name)
     while offset + HEAD_SIZE <= size:
         magic, length, checksum = _HEAD.unpack(disk.read(name, offset, HEAD_SIZE))

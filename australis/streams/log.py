@@ -6,13 +6,12 @@ Two kinds of file make a log:
   batch per non-empty bucket, nothing else, so that equal streams are equal
   bytes. A segment ends when the next bucket would begin beyond its size.
 - The *commit file* (`commits`) says how much of the segments counts: each
-  framed record names the end of the data, the boundary, and what the writer
-  must remember (batch id and held rows of an output, cursor of a source).
+  framed record holds the end of the data, the boundary, and the writer's state
+  (batch id and held rows of an output, cursor of a source).
 
 An append writes the data and syncs it, then writes the commit and syncs that;
-the commit is the moment at which the append has happened. After a crash or a
-failed write, what lies behind the last whole commit is cut off. Truncation drops
-whole segments.
+the append takes effect with the commit. After a crash or a failed write, data
+after the last whole commit is cut off. Truncation drops whole segments.
 """
 
 from __future__ import annotations
@@ -29,8 +28,11 @@ import pyarrow as pa
 from australis.kernel.errors import Stopped
 from australis.kernel.ids import pack_id, unpack_id
 from australis.streams.buckets import Buckets
+from australis.streams.digest import hash_of, plus
 from australis.streams.disk import Disk
+from australis.streams.entry_times import EntryTimes, Runs
 from australis.streams.frames import (
+    CHECK,
     HEAD_SIZE,
     LENGTH,
     frame,
@@ -42,8 +44,19 @@ from australis.streams.schema import Schema
 
 COMMITS = "commits"
 SEGMENT_BYTES = 16 << 20
+MIN_SEGMENT_BYTES = 64 << 10
 COMMIT_BYTES = 1 << 20
 FORMAT = 1
+
+
+def segment_bytes_of(most_bytes: int | None) -> int:
+    """The size of segments of a log that is to have at most so many bytes.
+
+    Truncation drops whole segments: a small log needs small ones.
+    """
+    if most_bytes is None:
+        return SEGMENT_BYTES
+    return max(MIN_SEGMENT_BYTES, min(SEGMENT_BYTES, most_bytes // 8))
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True):
@@ -54,24 +67,30 @@ class Commit(msgspec.Struct, frozen=True, array_like=True):
     size: int
     memo: bytes = b""
     rows: int = 0
-    """How many tuples were ever appended."""
+    """The number of tuples that were ever appended."""
     dropped_to: int = -1
     dropped_rows: int = 0
     dropped_id: int = -1
     """The last tuple that truncation removed."""
     format: int = FORMAT
     acknowledged: int = -1
-    """No reader needs the buckets up to this one, though their segment may be here still."""
+    """The last bucket that no reader needs any more, though its segment may still exist."""
+    digest_base: int | None = None
+    """The bucket after which the rolling digest begins; None: after `dropped_to`."""
+    dropped_digest: int = 0
+    """The rolling digest up to `dropped_to`."""
+    entered: Runs = (-1, [])
+    """The entry times of buckets that are new in this record; one that begins a file has all."""
 
 
 _HEAD = struct.Struct("<qqI")
-"""What stands before the record batch in a frame: bucket, rows and a checksum of the
-head (opening a log reads the heads alone), 12 + 20 bytes, so that the batch is aligned."""
+"""The header of a record batch in a frame: bucket, rows and a checksum of the head
+(opening a log reads the heads alone), 12 + 20 bytes, so that the batch is aligned."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """Where a bucket is."""
+    """The position of a bucket in the segments."""
 
     segment: str
     offset: int
@@ -91,8 +110,16 @@ class StableLog:
         self._numbers: list[int] = []
         self._totals: list[int] = []
         self._records: list[Record] = []
+        self._ends: list[int] = []
+        """The bytes of all records up to each one, counted from the first when it was opened."""
+        self._dropped_bytes = 0
+        self._digests: list[int] = []
+        """The rolling digest up to each bucket that is not empty (`digest`)."""
         self._commit = Commit(0, "", 0)
         self._commit_bytes = 0
+        self._entries = EntryTimes()
+        self._entries_stored = -1
+        """The last bucket whose entry time is in the commit file."""
         self._acknowledged = -1
         self._unfinished = True
         self._recover()
@@ -101,27 +128,27 @@ class StableLog:
 
     @property
     def boundary_us(self) -> int:
-        """Every later tuple has a greater `_stime`."""
+        """The boundary: every later tuple has a greater `_stime`."""
         return self._commit.boundary_us
 
     @property
     def memo(self) -> bytes:
-        """What the writer asked to remember with the last append."""
+        """The writer's state as of the last append."""
         return self._commit.memo
 
     @property
     def rows(self) -> int:
-        """How many tuples the log holds."""
+        """The number of tuples in the log."""
         return self._total - self._commit.dropped_rows
 
     @property
     def appended_rows(self) -> int:
-        """How many tuples were ever appended, dropped ones included."""
+        """The number of tuples that were ever appended, truncated ones included."""
         return self._commit.rows
 
     @property
     def first_bucket(self) -> int | None:
-        """The oldest bucket that is still here and not empty."""
+        """The oldest bucket in the log that is not empty."""
         return self._numbers[0] if self._numbers else None
 
     @property
@@ -131,16 +158,16 @@ class StableLog:
 
     @property
     def truncated_to(self) -> int:
-        """The last bucket that was dropped; -1 if none was."""
+        """The last bucket that was dropped with its segment; -1 if none was."""
         return self._commit.dropped_to
 
     @property
-    def begins(self) -> int:
-        """The last bucket that readers need no more; it may be one before the log's first."""
+    def trimmed_upto(self) -> int:
+        """The last bucket that readers no longer need; it may lie before the log's first."""
         return max(self._acknowledged, self._commit.acknowledged, self._commit.dropped_to)
 
     def rows_between(self, after: int, upto: int) -> int:
-        """How many tuples the buckets (after, upto] hold."""
+        """The number of tuples in the buckets (after, upto]."""
         return self._total_upto(upto) - self._total_upto(after)
 
     @property
@@ -150,6 +177,26 @@ class StableLog:
     def _total_upto(self, bucket: int) -> int:
         at = bisect.bisect_right(self._numbers, bucket)
         return self._totals[at - 1] if at else self._commit.dropped_rows
+
+    # --- its digest ----------------------------------------------------------
+
+    @property
+    def digest_base(self) -> int:
+        """The bucket after which its rolling digest begins."""
+        base = self._commit.digest_base
+        return self._commit.dropped_to if base is None else base
+
+    def digest_at(self, bucket: int) -> int:
+        """The rolling digest up to a bucket, which must not have been dropped."""
+        at = bisect.bisect_right(self._numbers, bucket)
+        return self._digests[at - 1] if at else self._commit.dropped_digest
+
+    def digests(self, after: int, upto: int, most: int) -> list[tuple[int, int]]:
+        """The digests up to the last `most` buckets of (after, upto] that are not empty."""
+        lo = bisect.bisect_right(self._numbers, after)
+        hi = bisect.bisect_right(self._numbers, upto)
+        lo = max(lo, hi - most)
+        return list(zip(self._numbers[lo:hi], self._digests[lo:hi], strict=True))
 
     # --- reading -------------------------------------------------------------
 
@@ -169,7 +216,7 @@ class StableLog:
         return list(zip(self._numbers[lo:hi], self._records[lo:hi], strict=True))
 
     def read_after(self, tuple_id: int, upto: int) -> Iterator[pa.RecordBatch]:
-        """The tuples after this id, up to and with a bucket."""
+        """The tuples after this id, up to and including a bucket."""
         bucket, rank = unpack_id(tuple_id)
         after = bucket - 1
         if tuple_id >= self._commit.dropped_id:
@@ -182,28 +229,45 @@ class StableLog:
         return pa.ipc.read_record_batch(pa.py_buffer(payload[_HEAD.size :]), self.schema.arrow)
 
     def reaching_back(self, upto: int, most_bytes: int) -> int:
-        """The bucket behind which at most so many bytes follow, up to and with a bucket."""
+        """The bucket after which at most `most_bytes` bytes follow, up to and including `upto`."""
         at = bisect.bisect_right(self._numbers, upto)
-        while at and (most_bytes := most_bytes - self._records[at - 1].length) >= 0:
-            at -= 1
-        return self._numbers[at - 1] if at else self._commit.dropped_to
+        least = self._bytes_upto(upto) - most_bytes
+        at = bisect.bisect_left(self._ends, least, hi=at)
+        if self._dropped_bytes >= least:
+            return self._commit.dropped_to
+        return self._numbers[at]
+
+    def fits_after(self, most_bytes: int | None) -> int:
+        """The bucket after which its tuples have at most so many bytes; -1 without a limit."""
+        return -1 if most_bytes is None else self.reaching_back(self.buckets.last, most_bytes)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of the buckets that readers may still need; its segments may hold more."""
+        return (self._ends[-1] if self._ends else 0) - self._bytes_upto(self.trimmed_upto)
+
+    def _bytes_upto(self, bucket: int) -> int:
+        at = bisect.bisect_right(self._numbers, bucket)
+        return self._ends[at - 1] if at else self._dropped_bytes
 
     # --- writing -------------------------------------------------------------
 
     def append(
         self, buckets: Sequence[tuple[int, pa.RecordBatch]], boundary_us: int, memo: bytes = b""
     ) -> None:
-        """Add whole buckets and move the boundary, durably and all at once."""
+        """Append whole buckets and advance the boundary, durably and atomically."""
         self._refuse_open(buckets, boundary_us)
         segment, size = self._commit.segment, self._commit.size
         written: dict[str, list[bytes]] = {}
         records: list[Record] = []
+        checks: list[int] = []
         for bucket, batch in buckets:
             data = _encode(bucket, batch)
             if not segment or size >= self._segment_bytes:
                 segment, size = f"{bucket:012d}.seg", 0
             written.setdefault(segment, []).append(data)
             records.append(Record(segment, size, len(data)))
+            checks.append(_check_in(data))
             size += len(data)
         self._begin()
         for name, frames in written.items():
@@ -217,11 +281,11 @@ class StableLog:
                 size=size,
                 memo=memo,
                 rows=self._commit.rows + sum(batch.num_rows for _, batch in buckets),
-                acknowledged=self.begins,
+                acknowledged=self.trimmed_upto,
             )
         )
-        for (bucket, batch), record in zip(buckets, records, strict=True):
-            self._index(bucket, batch.num_rows, record)
+        for (bucket, batch), record, check in zip(buckets, records, checks, strict=True):
+            self._index(bucket, batch.num_rows, record, check)
 
     def _refuse_open(self, buckets: Sequence[tuple[int, pa.RecordBatch]], boundary_us: int) -> None:
         if boundary_us < self.boundary_us:
@@ -233,14 +297,17 @@ class StableLog:
             last = bucket
 
     def _begin(self) -> None:
-        """Clear away what a failed write left, then start one."""
+        """Cut off the remains of a failed write before the next one."""
         if self._unfinished:
             self._discard_uncommitted()
         self._unfinished = True
 
     def _write_commit(self, commit: Commit) -> None:
-        data = frame(msgspec.msgpack.encode(commit))
-        if self._commit_bytes > COMMIT_BYTES:
+        rewrites = self._commit_bytes > COMMIT_BYTES
+        stored, closed = self._entries_stored, self.buckets.closed_by(commit.boundary_us)
+        entered = self._entries.between(-1 if rewrites else stored, closed)
+        data = frame(msgspec.msgpack.encode(msgspec.structs.replace(commit, entered=entered)))
+        if rewrites:
             self._disk.replace(COMMITS, data)
             self._commit_bytes = 0
         else:
@@ -248,13 +315,14 @@ class StableLog:
             self._disk.sync(COMMITS)
         self._commit_bytes += len(data)
         self._commit = commit
+        self._entries_stored = min(self._entries.upto, closed)
         self._unfinished = False
 
     def truncate(self, upto: int) -> int:
-        """Drop the segments that hold nothing after this bucket; how many went.
+        """Drop the segments that hold nothing after this bucket; returns how many were dropped.
 
-        The last segment stays: the next append goes on there. That nobody needs these buckets
-        is remembered with that append.
+        The last segment stays, since the next append continues there; that append also stores
+        the bucket up to which readers need nothing any more.
         """
         self._acknowledged = max(self._acknowledged, upto)
         first = bisect.bisect_right(self._numbers, upto)
@@ -266,30 +334,51 @@ class StableLog:
             self._write_commit(
                 msgspec.structs.replace(
                     self._commit,
-                    acknowledged=self.begins,
+                    acknowledged=self.trimmed_upto,
                     dropped_to=bucket,
                     dropped_rows=self._totals[at - 1],
                     dropped_id=pack_id(bucket, self.rows_between(bucket - 1, bucket) - 1),
+                    digest_base=self.digest_base,
+                    dropped_digest=self._digests[at - 1],
                 )
             )
-            del self._numbers[:at], self._totals[:at], self._records[:at]
+            self._dropped_bytes = self._ends[at - 1]
+            del self._numbers[:at], self._totals[:at], self._records[:at], self._digests[:at]
+            del self._ends[:at]
         going = [name for name in self._segments() if name < kept]
         for name in going:
             self._disk.remove(name)
         return len(going)
 
-    def restart_at(self, bucket: int, memo: bytes = b"") -> None:
-        """Forget everything and go on behind this bucket, as if it all had been truncated."""
+    def restart_at(
+        self, bucket: int, memo: bytes = b"", digest: tuple[int, int] | None = None
+    ) -> None:
+        """Drop everything and continue after this bucket, as if all before were truncated.
+
+        `digest` is the rolling digest up to there, with its base; without it a new one begins.
+        """
         self._begin()
+        self._entries = EntryTimes()
         self._acknowledged = -1
+        base, value = digest or (bucket, 0)
         begun = Commit(
-            self.buckets.end(bucket), "", 0, memo, dropped_to=bucket, dropped_id=pack_id(bucket, 0)
+            self.buckets.end(bucket),
+            "",
+            0,
+            memo,
+            dropped_to=bucket,
+            dropped_id=pack_id(bucket, 0),
+            digest_base=base,
+            dropped_digest=value,
         )
-        self._commit_bytes = COMMIT_BYTES + 1  # the commit file too begins anew
+        self._commit_bytes = COMMIT_BYTES + 1  # so that the commit file is rewritten too
         self._write_commit(begun)
         self._numbers.clear()
         self._totals.clear()
         self._records.clear()
+        self._ends.clear()
+        self._dropped_bytes = 0
+        self._digests.clear()
         self._discard_uncommitted()
 
     # --- recovery ------------------------------------------------------------
@@ -300,8 +389,11 @@ class StableLog:
     def _recover(self) -> None:
         for offset, payload in scan_frames(self._disk, COMMITS):
             self._commit = msgspec.msgpack.decode(payload, type=Commit)
+            self._entries.note(*self._commit.entered)
             self._commit_bytes = offset + HEAD_SIZE + len(payload)
         refuse_damage(self._disk, COMMITS, self._commit_bytes)
+        self._entries.clip(self.buckets.closed_by(self.boundary_us))
+        self._entries_stored = self._entries.upto
         if self._commit.format != FORMAT:
             raise Stopped(f"the log has format {self._commit.format}; this version reads {FORMAT}")
         self._begin()
@@ -315,7 +407,7 @@ class StableLog:
         self._unfinished = False
 
     def _discard_uncommitted(self) -> None:
-        # The commit goes first: it must never stand without the data it names.
+        # The commit is cut first: it must never exist without the data it names.
         if self._disk.size(COMMITS) > self._commit_bytes:
             self._disk.cut(COMMITS, self._commit_bytes)
         for name in self._segments():
@@ -332,11 +424,15 @@ class StableLog:
             bucket, rows = _unpack_head(start[HEAD_SIZE:], length)
             if rows < 0 or offset + HEAD_SIZE + length > size:
                 raise Stopped(f"the log file {name} is damaged at byte {offset}")
-            self._index(bucket, rows, Record(name, offset, HEAD_SIZE + length))
+            record = Record(name, offset, HEAD_SIZE + length)
+            self._index(bucket, rows, record, _check_in(start))
             offset += HEAD_SIZE + length
 
-    def _index(self, bucket: int, rows: int, record: Record) -> None:
+    def _index(self, bucket: int, rows: int, record: Record, check: int) -> None:
+        before = self._digests[-1] if self._digests else self._commit.dropped_digest
+        self._digests.append(plus(before, hash_of(bucket, check)))
         self._totals.append(self._total + rows)
+        self._ends.append((self._ends[-1] if self._ends else self._dropped_bytes) + record.length)
         self._numbers.append(bucket)
         self._records.append(record)
 
@@ -347,8 +443,18 @@ def _encode(bucket: int, batch: pa.RecordBatch) -> bytes:
     return frame(_HEAD.pack(bucket, rows, _head_check(bucket, rows, length)) + body)
 
 
+def _check_in(frame_head: bytes) -> int:
+    return int.from_bytes(frame_head[CHECK], "little")
+
+
+def check_of(bucket: int, rows: int, body: memoryview | bytes) -> int:
+    """The checksum that the frame of a bucket has in a log, given its encoded record batch."""
+    length = _HEAD.size + len(body)
+    return zlib.crc32(body, zlib.crc32(_HEAD.pack(bucket, rows, _head_check(bucket, rows, length))))
+
+
 def _unpack_head(head: bytes, length: int) -> tuple[int, int]:
-    """Bucket and rows; -1 rows if the head or the frame's length is damaged."""
+    """The bucket and its number of rows; -1 rows if the head or the frame's length is damaged."""
     if len(head) < _HEAD.size:
         return -1, -1
     bucket, rows, check = _HEAD.unpack(head)

@@ -1,13 +1,13 @@
-"""Which buckets a lane's micro-batches cover, and how far their output counts.
+"""The buckets that a lane's micro-batches cover, and the frontier of their output.
 
 A lane works in micro-batches of whole stable buckets. Spark asks how far the next one
-may reach, works on it, and reports when it is done:
+may reach, processes it, and reports when it is done:
 
 1. `latest` answers the question: the last bucket that every input's boundary has passed,
    or fewer buckets if they hold too many tuples.
 2. `share` divides the batch's buckets among the tasks that read it.
-3. `batch` checks what Spark has written down of the batch, and says up to which time its
-   output is complete: the frontier, which `SOutput` appends by.
+3. `batch` checks what Spark has recorded of the batch, and gives the time up to which its
+   output is complete: the frontier, up to which `SOutput` appends.
 
 Nothing here is durable: after a restart Spark's own checkpoint says what was covered.
 """
@@ -24,12 +24,12 @@ BEFORE_ALL = -1
 """The bucket before the first one."""
 
 RowsBetween = Callable[[int, int], int]
-"""How many tuples the buckets (after, upto] of all inputs hold."""
+"""Gives the number of tuples in the buckets (after, upto] of all inputs."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch: the buckets (after, upto] it covers, and how far its output counts."""
+    """One micro-batch: the buckets (after, upto] it covers, and the frontier of its output."""
 
     after: int
     upto: int
@@ -37,7 +37,7 @@ class Batch:
 
 
 class Release:
-    """Decides what the micro-batches of one lane cover."""
+    """Decides which buckets the micro-batches of one lane cover."""
 
     def __init__(
         self, lane: str, buckets: Buckets, *, rows_per_batch: int, emits_on_watermark: bool
@@ -45,9 +45,10 @@ class Release:
         self._lane = lane
         self._buckets = buckets
         self._rows_per_batch = rows_per_batch
-        self._emits_on_watermark = emits_on_watermark
+        self.emits_on_watermark = emits_on_watermark
+        """Whether Spark emits rows one micro-batch after the watermark has passed their inputs."""
         self._planned: tuple[int, int] | None = None
-        """The next micro-batch covers the buckets (after, upto]; `_told` are the readers told so."""
+        """The buckets (after, upto] of the next micro-batch; `_told` are the readers told so."""
         self._told: set[str] = set()
         self._at_end = False
 
@@ -72,7 +73,7 @@ class Release:
             return max(after, bucket_at(after, stable, self._rows_per_batch, rows_between))
         # What was held for the last boundary needs one more, empty micro-batch. Spark runs
         # one by itself where windows can close; elsewhere it asks again.
-        waits = self._emits_on_watermark and self._at_end and not ended
+        waits = self.emits_on_watermark and self._at_end and not ended
         self._at_end = True
         return last + 1 if waits else after
 
@@ -88,7 +89,7 @@ class Release:
                 f"the lane of '{self._lane}' has a watermark of {watermark_us} in batch"
                 f" {batch_id}, though the batch before ended at {due_us}"
             )
-        frontier_us = due_us if self._emits_on_watermark else self._buckets.end(upto)
+        frontier_us = due_us if self.emits_on_watermark else self._buckets.end(upto)
         return Batch(after, upto, frontier_us)
 
 
@@ -105,7 +106,7 @@ def share(
 
 
 def bucket_at(after: int, upto: int, rows: int, rows_between: RowsBetween) -> int:
-    """The last bucket up to which there are at most so many tuples, but one bucket at least."""
+    """The last bucket up to which there are at most `rows` tuples, but at least one bucket."""
     if rows_between(after, upto) <= rows:
         return upto
     low, high = after + 1, upto

@@ -1,6 +1,6 @@
 """SOutput's pure half: what a finished micro-batch adds to the stable log.
 
-Spark hands over the rows of a micro-batch in any order and grouping. SOutput
+Spark delivers the rows of a micro-batch in any order and grouping. SOutput
 appends those at or below the output's *frontier*, in canonical order, and holds
 the others back until the frontier has passed them; so the log does not depend
 on how the input was cut into batches. Held rows, frontier and batch id are one
@@ -24,14 +24,16 @@ from australis.streams.schema import TIMESTAMP, Schema
 
 @dataclass(frozen=True)
 class OutputState:
-    """What SOutput must remember across a crash."""
+    """The state of SOutput that must survive a crash."""
 
     batch_id: int
     frontier_us: int
     held: pa.Table
     after: int = -1
     upto: int = -1
-    """The batch covered the input's buckets (after, upto]."""
+    """The last input bucket of the batch, which covered (after, upto]."""
+    began: int = -1
+    """The bucket after which the lane began, if it began behind inputs that are gone."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class SOutput:
     ) -> OutputStep | None:
         """The append for this micro-batch, or None if it was appended before.
 
-        `covers` are the input's buckets (after, upto] it worked on. They must follow those
-        of the batch before: a checkpoint that was lost or restored would show here.
+        `covers` are the input's buckets (after, upto] that it processed. They must follow those
+        of the batch before: this detects a checkpoint that was lost or restored.
         """
         after, upto = covers or (self.state.upto, self.state.upto)
         repeated = batch_id <= self.state.batch_id
@@ -86,7 +88,10 @@ class SOutput:
         done, held = table.filter(ready), table.filter(pc.invert(ready))
         cut = by_bucket(done, canonical_order(done), self._schema, self._buckets)
         step = OutputStep(
-            cut, OutputState(batch_id, frontier_us, held.combine_chunks(), after, upto)
+            cut,
+            OutputState(
+                batch_id, frontier_us, held.combine_chunks(), after, upto, self.state.began
+            ),
         )
         self.state = step.state
         return step

@@ -50,7 +50,7 @@ class MergedSchema:
 
     @cached_property
     def whole(self) -> pa.Schema:
-        """The same with ids, which merging goes by."""
+        """The same schema with ids, which merging needs."""
         header = [*HEADER, INPUT] if len(self.inputs) > 1 else [*HEADER]
         if len(self.ports) == 1:
             return pa.schema([*header, *self.ports[0].attributes])
@@ -67,10 +67,6 @@ class SUnion:
     def __init__(self, schema: MergedSchema, buckets: Buckets) -> None:
         self.schema = schema
         self.buckets = buckets
-
-    def stable_bucket(self, boundaries_us: Sequence[int]) -> int:
-        """The last bucket that every input's boundary has passed."""
-        return min(self.buckets.closed_by(b) for b in boundaries_us)
 
     def merge(self, inputs: Sequence[Sequence[pa.RecordBatch]]) -> pa.Table:
         """Whole buckets of every input, as one ordered and renumbered table."""

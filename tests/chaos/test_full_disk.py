@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from australis.bench import clusters
-from australis.live.trial import Trial
+from australis.runtime.testbed import Testbed
 from australis.scenarios.recorded import broken_promises
+from research.bench import clusters
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -61,7 +61,7 @@ def fill(disk: Path) -> Path:
 
 def test_a_replica_without_room_ends_and_another_goes_on(path: Path) -> None:
     disk = path.parent / "state" / "a"
-    with Trial(path, "counts") as trial:
+    with Testbed(path, "counts") as trial:
         trial.wait_until_stable()
         for _ in range(2):
             filler = fill(disk)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 from chaos.small import write_diagram
 
-from australis.live.certs import issue
-from australis.live.trial import Trial
+from australis.runtime.certs import issue
+from australis.runtime.testbed import Testbed
 from australis.scenarios.recorded import broken_promises
 
 NODES = ("a", "b", "e1", "e2")
@@ -93,7 +93,7 @@ def cables() -> Iterator[Cables]:
 
 
 @pytest.fixture(scope="module")
-def trial(cables: Cables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
+def trial(cables: Cables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     directory = tmp_path_factory.mktemp("network")
     write_diagram(directory)
     nodes = "\n".join(
@@ -105,14 +105,14 @@ def trial(cables: Cables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     hosts = {name: [address] for name, address in ADDRESSES.items()}
     issue(directory / "certs", hosts | {"reader": []}, 2)
     within = {name: ("ip", "netns", "exec", f"australis-{name}") for name in NODES}
-    with Trial(path, "counts", within=within) as one:
+    with Testbed(path, "counts", within=within) as one:
         one.wait_until_stable()
         one.wait(2)
         yield one
     assert broken_promises(one) == [], "the simulated world's checkers over all of it"
 
 
-def settles(trial: Trial) -> None:
+def settles(trial: Testbed) -> None:
     """All goes on, nothing is tentative any more, and everything is right."""
     upto = trial.stable_upto
     trial.until(lambda: trial.stable_upto > upto + 20, "it does not go on")
@@ -122,7 +122,7 @@ def settles(trial: Trial) -> None:
     assert (verdict.lost, verdict.duplicated, verdict.equal) == (0, 0, True)
 
 
-def test_the_cable_of_a_source_for_a_moment(trial: Trial, cables: Cables) -> None:
+def test_the_cable_of_a_source_for_a_moment(trial: Testbed, cables: Cables) -> None:
     told = len(trial.tentative())
     cables.pull("e2")
     trial.wait(1)
@@ -131,7 +131,7 @@ def test_the_cable_of_a_source_for_a_moment(trial: Trial, cables: Cables) -> Non
     assert len(trial.tentative()) == told
 
 
-def test_the_cable_of_a_source_for_long(trial: Trial, cables: Cables) -> None:
+def test_the_cable_of_a_source_for_long(trial: Testbed, cables: Cables) -> None:
     told = len(trial.tentative())
     cables.pull("e2")
     trial.until(lambda: len(trial.tentative()) > told, "nothing tentative came", MAX_DELAY_S * 3)
@@ -141,7 +141,7 @@ def test_the_cable_of_a_source_for_long(trial: Trial, cables: Cables) -> None:
 
 
 @pytest.mark.parametrize("times", range(2))
-def test_the_cable_of_the_replica_in_use(trial: Trial, cables: Cables, times: int) -> None:
+def test_the_cable_of_the_replica_in_use(trial: Testbed, cables: Cables, times: int) -> None:
     told, upto = len(trial.tentative()), trial.stable_upto
     node = trial.followed()
     cables.pull(node)
@@ -152,7 +152,7 @@ def test_the_cable_of_the_replica_in_use(trial: Trial, cables: Cables, times: in
     assert len(trial.tentative()) == told
 
 
-def test_a_cable_that_is_loose(trial: Trial, cables: Cables) -> None:
+def test_a_cable_that_is_loose(trial: Testbed, cables: Cables) -> None:
     for _ in range(6):
         cables.pull("e1")
         trial.wait(0.7)
@@ -161,7 +161,7 @@ def test_a_cable_that_is_loose(trial: Trial, cables: Cables) -> None:
     settles(trial)
 
 
-def test_all_cables_at_once(trial: Trial, cables: Cables) -> None:
+def test_all_cables_at_once(trial: Testbed, cables: Cables) -> None:
     for node in NODES:
         cables.pull(node)
     trial.wait(MAX_DELAY_S + 1)

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from chaos.small import write_diagram
 from click.testing import CliRunner
-from live.node.small_cluster import free_ports
+from runtime.node.small_cluster import free_ports
 
 from australis.cli.main import cli
-from australis.live.client import Change, Kind, connect, load_cluster
-from australis.live.operate import Operator
-from australis.live.overview import overview
-from australis.live.processes import identity, named_in, number
+from australis.runtime.admin import AdminClient
+from australis.runtime.client import Change, ChangeKind, connect, load_cluster
+from australis.runtime.overview import overview
+from australis.runtime.processes import identity, named_in, number
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -63,7 +63,7 @@ class Processes:
         self.state = path.parent / "state"
         self.changes: list[Change] = []
         cluster, self._diagram, base = load_cluster(path, needs_epoch=False)
-        self._operator = Operator(cluster, base)
+        self._operator = AdminClient(cluster, base)
 
     def run(self, command: str, *arguments: str, code: int = 0) -> str:
         """A command as a person gives it; what it prints."""
@@ -96,7 +96,7 @@ class Processes:
 
     @property
     def stable_upto(self) -> int:
-        return max((c.bucket for c in self.changes if c.kind is Kind.STABLE), default=-1)
+        return max((c.bucket for c in self.changes if c.kind is ChangeKind.INSERTION), default=-1)
 
     def goes_on(self, buckets: int = 20) -> None:
         """Wait until the client has so many stable buckets more."""
@@ -184,16 +184,18 @@ def test_a_cut_gives_tentative_tuples_and_healing_corrections(small: Processes) 
     begin = len(small.changes)
     for replica in ("a", "b"):
         small.run("fault cut", replica, "e2")
-    small.until(lambda: any(c.rows for c in small.changes[begin:] if c.kind is Kind.TENTATIVE))
+    small.until(
+        lambda: any(c.rows for c in small.changes[begin:] if c.kind is ChangeKind.TENTATIVE)
+    )
     assert "cut off from e2" in small.run("status")
     for replica in ("a", "b"):
         small.run("fault heal", replica)
     small.until(lambda: small.is_stable("a") and small.is_stable("b"))
     small.goes_on()
     kinds = [c.kind for c in small.changes[begin:]]
-    first = kinds.index(Kind.TENTATIVE)
-    assert Kind.UNDO in kinds[first:]
-    assert Kind.DONE in kinds[first:]
+    first = kinds.index(ChangeKind.TENTATIVE)
+    assert ChangeKind.UNDO in kinds[first:]
+    assert ChangeKind.REC_DONE in kinds[first:]
 
 
 def test_nodes_outlive_whoever_looks_after_them(small: Processes) -> None:
@@ -211,7 +213,7 @@ def test_nodes_outlive_whoever_looks_after_them(small: Processes) -> None:
 
 def test_the_client_was_told_every_bucket_once(small: Processes) -> None:
     small.goes_on(1)
-    buckets = [c.bucket for c in small.changes if c.kind is Kind.STABLE]
+    buckets = [c.bucket for c in small.changes if c.kind is ChangeKind.INSERTION]
     assert all(b == a + 1 for a, b in pairwise(buckets))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from australis.scenarios import real, simulated
-from australis.scenarios.text import load
+from australis.scenarios.scenario_file import load
 from australis.scenarios.verdict import differences
 
 pytestmark = pytest.mark.timeout(600)

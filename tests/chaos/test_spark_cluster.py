@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from australis.bench import clusters
-from australis.live.trial import Trial
+from australis.runtime.testbed import Testbed
 from australis.scenarios.recorded import broken_promises
+from research.bench import clusters
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 REPLICAS = ("a", "b")
 COUNTS = """\
@@ -43,30 +43,30 @@ def written(directory: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
-    with Trial(written(tmp_path_factory.mktemp("spark")), "counts") as one:
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    with Testbed(written(tmp_path_factory.mktemp("spark")), "counts") as one:
         one.wait_until_stable()
         yield one
     assert broken_promises(one) == [], "the simulated world's checkers over all of it"
 
 
-def goes_on(trial: Trial, buckets: int = 10, timeout_s: float = 120) -> None:
+def goes_on(trial: Testbed, buckets: int = 10, timeout_s: float = 120) -> None:
     before = trial.stable_upto
     trial.until(lambda: trial.stable_upto >= before + buckets, "it does not go on", timeout_s)
 
 
-def recovers(trial: Trial) -> None:
+def recovers(trial: Testbed) -> None:
     trial.until(lambda: set(trial.states().values()) == {"STABLE"}, "not stable again", 240)
 
 
-def right(trial: Trial) -> None:
+def right(trial: Testbed) -> None:
     goes_on(trial, 4)
     trial.until(lambda: not trial.uncorrected, "not everything was corrected", 120)
     verdict = trial.verdict()
     assert (verdict.lost, verdict.duplicated, verdict.equal) == (0, 0, True)
 
 
-def java_of(trial: Trial, node: str) -> int:
+def java_of(trial: Testbed, node: str) -> int:
     """The Java process of a node."""
     found = subprocess.run(
         ["pgrep", "-g", str(trial.process(node).pid), "java"],
@@ -77,7 +77,7 @@ def java_of(trial: Trial, node: str) -> int:
     return int(found.stdout.split()[0])
 
 
-def test_each_replica_is_killed_in_turn(trial: Trial) -> None:
+def test_each_replica_is_killed_in_turn(trial: Testbed) -> None:
     for node in REPLICAS:
         trial.kill(node)
         goes_on(trial)
@@ -86,7 +86,7 @@ def test_each_replica_is_killed_in_turn(trial: Trial) -> None:
     right(trial)
 
 
-def test_a_replica_is_killed_again_while_it_catches_up(trial: Trial) -> None:
+def test_a_replica_is_killed_again_while_it_catches_up(trial: Testbed) -> None:
     node = trial.followed()
     trial.kill(node)
     goes_on(trial, 20)
@@ -99,7 +99,7 @@ def test_a_replica_is_killed_again_while_it_catches_up(trial: Trial) -> None:
     right(trial)
 
 
-def test_java_alone_is_killed(trial: Trial) -> None:
+def test_java_alone_is_killed(trial: Testbed) -> None:
     node = trial.followed()
     os.kill(java_of(trial, node), signal.SIGKILL)
     process = trial.process(node)
@@ -110,7 +110,7 @@ def test_java_alone_is_killed(trial: Trial) -> None:
     right(trial)
 
 
-def test_a_replica_stands_still_for_a_while(trial: Trial) -> None:
+def test_a_replica_stands_still_for_a_while(trial: Testbed) -> None:
     node = trial.followed()
     trial.pause(node)
     goes_on(trial, 20)
@@ -119,7 +119,7 @@ def test_a_replica_stands_still_for_a_while(trial: Trial) -> None:
     right(trial)
 
 
-def test_a_source_is_cut_off_and_a_replica_killed_meanwhile(trial: Trial) -> None:
+def test_a_source_is_cut_off_and_a_replica_killed_meanwhile(trial: Testbed) -> None:
     told = len(trial.tentative())
     trial.cut(REPLICAS, "e2")
     trial.until(lambda: len(trial.tentative()) > told, "nothing tentative came", 60)
@@ -133,7 +133,7 @@ def test_a_source_is_cut_off_and_a_replica_killed_meanwhile(trial: Trial) -> Non
     right(trial)
 
 
-def test_a_replica_loses_its_disk(trial: Trial) -> None:
+def test_a_replica_loses_its_disk(trial: Testbed) -> None:
     node = trial.followed()
     trial.kill(node)
     shutil.rmtree(trial.base / trial.cluster.state / node)
@@ -146,7 +146,7 @@ def test_a_replica_loses_its_disk(trial: Trial) -> None:
     right(trial)
 
 
-def test_all_are_killed_at_once(trial: Trial) -> None:
+def test_all_are_killed_at_once(trial: Testbed) -> None:
     for node in trial.cluster.nodes:
         trial.kill(node)
     for node in trial.cluster.nodes:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from australis.cli.main import cli, main
-from australis.live.certs import load
+from australis.runtime.certs import load
 
 
 def certs(*arguments: str | Path) -> Result:

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from australis.cli.bench import engine
 from australis.cli.main import cli
 from australis.cli.run import run
-from australis.live.load import load
+from australis.runtime.load import load
 
 ROOT = Path(__file__).parents[2]
 NETWORK = ROOT / "examples" / "network_monitoring.yaml"
@@ -82,7 +82,7 @@ def test_help_teaches_every_option(path: tuple[str, ...]) -> None:
     assert command.help
     assert command.help.split("\n")[0] in result.output
     for parameter in command.params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.help, f"{path} {parameter.opts} says nothing"
             assert parameter.opts[0] in result.output
     assert invoke(*path, "-h").output == result.output
@@ -106,7 +106,7 @@ def test_check(good: Path) -> None:
     result = invoke("check", "--no-types", good)
     assert result.exit_code == 0
     assert result.output == (
-        f"{good}: ok (1 sources, 2 operators, 2 fragments, results: hot, per_room)\n"
+        f"{good}: ok (1 source, 2 operators, 2 fragments, results: hot, per_room)\n"
     )
 
 
@@ -114,6 +114,7 @@ def test_check_as_json(good: Path) -> None:
     result = invoke("check", "--no-types", "--json", good)
     assert result.exit_code == 0
     assert json.loads(result.output) == {
+        "kind": "diagram",
         "diagram": "hello",
         "ok": True,
         "streams": {},
@@ -140,6 +141,53 @@ def test_the_examples_are_right() -> None:
     assert invoke("check", "--no-types", NETWORK).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (
+            "cluster.yaml",
+            "ok, the cluster monitoring (3 nodes; suspects on a and b) with the diagram",
+        ),
+        ("federation.yaml", "ok, a federation file (4 participants, 6 contracts, 330 tasks)"),
+        ("placement.yaml", "ok, a placement file (7 servers, "),
+        ("elasticity.yaml", "ok, an elasticity file (5 modules, 1 nodes)"),
+        ("peers.yaml", "ok, a peers file (6 peers, 4 operators, 4 applications)"),
+        ("scenarios/replica_killed.yaml", "ok, a scenario file (4 nodes, 2 faults)"),
+    ],
+)
+def test_check_tells_what_a_file_is(file: str, words: str) -> None:
+    path = ROOT / "examples" / file
+    result = invoke("check", "--no-types", path)
+    assert result.output.startswith(f"{path}: {words}"), result.output
+    found = json.loads(invoke("check", "--no-types", "--json", path).output)
+    assert found["ok"] is True
+    assert f" {found['kind']}" in result.output
+
+
+def test_check_of_a_cluster_looks_at_its_diagram(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(GOOD)
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(
+        "cluster: c\ndiagram: good.yaml\n"
+        'nodes: {a: {address: "127.0.0.1:7101", engine: reference}}\n'
+        "replicas: {hot: [a], per_room: [a]}\nsources: {readings: a}\n"
+    )
+    result = invoke("check", cluster)
+    assert result.exit_code == 0, result.exception
+    assert "  hot " in result.output
+    (tmp_path / "good.yaml").write_text(GOOD.replace("filter: readings", "filter: reading"))
+    assert "good.yaml:5: 'hot' reads the unknown stream" in str(invoke("check", cluster).exception)
+
+
+def test_check_of_a_file_of_no_known_kind(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("services: {web: 1}\nvolumes: {}\n")
+    said = str(invoke("check", path).exception)
+    assert said.startswith(f"{path}: is of no known kind (its sections are services, volumes): a")
+    path.write_text("")
+    assert "it has no sections" in str(invoke("check", path).exception)
+
+
 # --- draw --------------------------------------------------------------------
 
 
@@ -159,6 +207,17 @@ def test_draw_as_svg(good: Path, tmp_path: Path) -> None:
     quiet = invoke("draw", good, "--fragments", "--out", out)
     assert (quiet.exit_code, quiet.output) == (0, "")
     assert out.read_text(encoding="utf-8").strip() == result.output.strip()
+    again = tmp_path / "again.svg"
+    assert invoke("draw", good, "--svg", again, "--fragments").output == ""
+    assert again.read_text(encoding="utf-8") == out.read_text(encoding="utf-8")
+    for former in (["--svg", good, "--fragments"], [good, "--svg", "-", "--fragments"]):
+        assert invoke("draw", *former).output == result.output
+    assert invoke("draw").exit_code == 2
+
+
+def test_convert_to_a_file(good: Path, tmp_path: Path) -> None:
+    assert invoke("convert", good, "--out", tmp_path / "made.py").output == ""
+    assert (tmp_path / "made.py").read_text(encoding="utf-8") == invoke("convert", good).output
 
 
 def test_draw_text_to_a_file(good: Path, tmp_path: Path) -> None:
@@ -199,7 +258,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known() -> None:
-    assert said("chekc", NETWORK).startswith("australis: No such command 'chekc'")
+    assert said("chekc", NETWORK).startswith(
+        "australis: No such command 'chekc'. Did you mean 'check'?"
+    )
     unknown = said("draw", NETWORK, "--colour")
     assert unknown.startswith("australis: No such option")
     assert "draw --help" in unknown
@@ -209,7 +270,10 @@ def test_no_command_shows_the_help_and_spark_is_not_imported() -> None:
     ran = australis()
     assert ran.returncode == 2
     assert ran.stderr.startswith("Usage: ")
-    code = "import sys, australis.cli.main; print([m for m in sys.modules if 'pyspark' in m])"
+    code = (
+        "import sys; from australis.cli.main import cli; list(cli.commands.values());"
+        " print([m for m in sys.modules if 'pyspark' in m])"
+    )
     plain = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
     )
@@ -263,3 +327,21 @@ def test_wrong_usage_ends_with_code_2(arguments: list[str]) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert "Usage: australis" in result.output
+
+
+def test_a_diagram_without_functions_has_nothing_to_run_twice(good: Path) -> None:
+    told = said("check", "--twice", good)
+    assert "has no operator of the kind 'spark', so there is nothing to run twice" in told
+    assert str(good) in told
+
+
+def test_generated_tuples_are_the_same_each_time_and_fit_their_buckets(good: Path) -> None:
+    from australis.runtime.regrouping import _sources
+
+    diagram = load(good)
+    (first, generated, before), second = (_sources(diagram, good.parent, 9) for _ in range(2))
+    assert generated == ("readings",)
+    assert (first, generated, before) == second
+    numbers = list(first["readings"])
+    assert numbers
+    assert before < min(numbers) <= max(numbers) <= before + 9

@@ -14,19 +14,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from live.node.small_cluster import SmallCluster, write_cluster
+from runtime.node.small_cluster import SmallCluster, write_cluster
 
 from australis.cli.main import cli
-from australis.cli.status import duration, table
+from australis.cli.status import clocks, duration, in_force, table
 from australis.cli.tail import _lines, _said
 from australis.kernel.errors import UserError
-from australis.live.certs import issue
-from australis.live.client import Change, Kind
-from australis.live.operate import NoAnswer, Operator
-from australis.live.processes import PidFile
+from australis.runtime.admin import AdminClient, NoAnswer
+from australis.runtime.certs import issue
+from australis.runtime.client import Change, ChangeKind
+from australis.runtime.overview import state_of
+from australis.runtime.processes import PidFile
 from australis.streams.buckets import Buckets
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 
 def invoke(*arguments: str | Path) -> Result:
@@ -69,7 +70,11 @@ def test_status_as_a_table(small: SmallCluster) -> None:
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.output.splitlines()]
     assert lines[0][:4] == ["node", "up", "since", "runs"]
-    assert [line[0] for line in lines[1:]] == ["a", "b", "e1", "e2"]
+    assert [line[0] for line in lines[1:5]] == ["a", "b", "e1", "e2"]
+    assert [line[:4] for line in lines[6:]] == [["clocks", "seen", "from", f"{n}:"] for n in "ab"]
+    assert result.output.splitlines()[5] == (
+        "max_delay 1 s; up_failure process, stabilization delay"
+    )
     assert lines[1][3] == "counts"
     assert lines[3][3:5] == ["source", "s1"]
     assert "s1, s2" in result.output
@@ -83,9 +88,37 @@ def test_status_as_json(small: SmallCluster) -> None:
     assert list(found) == ["cluster", "at_us", "nodes"]
     counts = found["nodes"]["a"]["outputs"]["counts"]
     assert counts["replica"] == "counts@a"
+    assert (counts["state"], counts["advertised"]) == ("STABLE", "STABLE")
     assert counts["reads"] == {"s1": "s1", "s2": "s2"}
     assert 0 <= counts["behind_s"] < 60
     assert found["nodes"]["e1"]["sources"]["s1"]["rows"] > 0
+    assert found["nodes"]["b"]["choices"] == {
+        "max_delay_s": 1.0,
+        "results": {},
+        "up_failure": "process",
+        "stabilization": "delay",
+        "staggered": False,
+        "hedged": False,
+    }
+
+
+def test_a_node_has_started_once(small: SmallCluster) -> None:
+    found = [json.loads(invoke("status", small.path, "--json").output) for _ in range(3)]
+    assert len({one["nodes"]["a"]["started_at"] for one in found}) == 1
+
+
+def test_what_has_not_begun_has_not_failed() -> None:
+    output = {
+        "state": "FAILURE",
+        "phase": "RECOVERING",
+        "micro_batches": 0,
+        "inputs": {"x": {"heard": True}, "y": {"heard": False}},
+    }
+    assert state_of(output) == "STARTING"
+    output["inputs"] = {"x": {"heard": True}, "y": {"heard": True}}
+    assert state_of(output) == "STARTING"
+    assert state_of(output | {"micro_batches": 1}) == "CATCHING_UP"
+    assert state_of(output | {"phase": "UP_FAILURE"}) == "FAILURE"
 
 
 def test_status_of_nodes_that_do_not_answer(file: Path) -> None:
@@ -126,13 +159,14 @@ def told(**changes: Any) -> dict[str, Any]:
     node = {
         "answers": True,
         "address": "127.0.0.1:1",
-        "up_s": 5.0,
+        "started_at": "2026-01-01T00:00:00.500000Z",
         "outputs": {},
         "sources": {},
         "links": {"b": quiet | {"slow_s": 0.0}},
         "clients": {"reader": quiet},
         "refused": {},
         "refused_ago_s": None,
+        "clocks": {},
         "overflowed": 0,
     }
     return node | changes
@@ -141,6 +175,18 @@ def told(**changes: Any) -> dict[str, Any]:
 def cells(node: dict[str, Any]) -> list[list[str]]:
     shown = table({"nodes": {"a": node}, "at_us": 1_800_000_000_000_000})
     return [[str(cell) for cell in column.cells] for column in shown.columns]
+
+
+def test_nodes_with_different_choices_are_named() -> None:
+    choices = {"max_delay_s": 3.0, "results": {"bill": None, "watch": 0.5}, "up_failure": "delay"}
+    choices |= {"stabilization": "suspend", "staggered": False, "hedged": False}
+    said = (
+        "max_delay 3 s, bill never tentative, watch 0.5 s; up_failure delay, stabilization suspend"
+    )
+    one, other = told(choices=choices), told(choices=choices | {"hedged": True})
+    silent = {"answers": False, "address": "127.0.0.1:3"}
+    assert in_force({"nodes": {"a": one, "b": one, "c": silent}}) == [said]
+    assert in_force({"nodes": {"a": one, "b": other}}) == [f"a: {said}", f"b: {said}, hedged"]
 
 
 def test_the_table_shows_what_is_wrong() -> None:
@@ -161,6 +207,14 @@ def test_the_table_shows_what_is_wrong() -> None:
     assert cells(told(refused={"WireError": 2}, refused_ago_s=3600.0))[-1] == [""]
 
 
+def test_a_clock_that_is_off_is_shown() -> None:
+    seen = {"offset_s": -2.5, "error_s": 0.001, "beyond": True, "sources": ["s1"]}
+    node = told(clocks={"b": seen})
+    assert cells(node)[-1] == ["b's clock (source s1) is 2.5 s behind this one's"]
+    assert list(clocks({"nodes": {"a": node}})) == ["clocks seen from a: b -2.500 s ± 0.001 s"]
+    assert cells(told(clocks={"b": seen | {"beyond": False}}))[-1] == [""]
+
+
 def test_the_table_shows_every_output() -> None:
     output = {
         "replica": "join@a",
@@ -179,6 +233,18 @@ def test_the_table_shows_every_output() -> None:
         ["x@b, s", ""],
     ]
     assert duration(90_000 * 3) == "3 days"
+
+
+def test_the_table_shows_an_output_that_makes_no_progress() -> None:
+    output = {
+        "replica": "counts@a",
+        "state": "FAILURE",
+        "behind_s": 40.0,
+        "tentative_upto": None,
+        "reads": {},
+        "stalled_s": 33.2,
+    }
+    assert cells(told(outputs={"counts": output}))[-1] == ["counts makes no progress (33 s)"]
 
 
 # --- tail --------------------------------------------------------------------------------------
@@ -207,8 +273,12 @@ def test_tail_ends_when_it_is_told_to(small: SmallCluster, number: int) -> None:
 
 
 def test_what_is_said_between_tuples() -> None:
-    empty = [Change(Kind.TENTATIVE, 3), Change(Kind.STABLE, 2)]
-    between = [Change(Kind.UNDO, 9), Change(Kind.DONE, -1), Change(Kind.SKIPPED, 19)]
+    empty = [Change(ChangeKind.TENTATIVE, 3), Change(ChangeKind.INSERTION, 2)]
+    between = [
+        Change(ChangeKind.UNDO, 9),
+        Change(ChangeKind.REC_DONE, -1),
+        Change(ChangeKind.SKIPPED, 19),
+    ]
     buckets = Buckets(100_000)
     lines = list(_lines([between[2], *empty, *between], buckets, stable=False))
     assert lines == [
@@ -223,7 +293,7 @@ def test_what_is_said_between_tuples() -> None:
 def test_tail_of_what_is_not_there(small: SmallCluster, file: Path) -> None:
     assert "'count' has no log (did you mean 'counts'?)" in said("tail", small.path, "count")
     assert said("tail", file, "counts") == (
-        "'counts' cannot be read: none of its nodes answers (a, b)"
+        "'counts' cannot be read: none of its nodes answers (a, b); `australis up` starts them"
     )
     sentence = said("tail", without(file, "epoch"), "counts")
     assert sentence.startswith(f"{file}: 'small' has no 'epoch'")
@@ -266,14 +336,14 @@ def test_the_network_is_cut_and_healed(small: SmallCluster) -> None:
 def test_the_network_is_cut_at_both_ends_or_at_none(
     small: SmallCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Operator.ask
+    ask = AdminClient.ask
 
-    def deaf(self: Operator, node: str, kind: str, *what: Any, **how: Any) -> Any:
+    def deaf(self: AdminClient, node: str, kind: str, *what: Any, **how: Any) -> Any:
         if node == "e1" and kind == "fault":
             raise NoAnswer("does not answer", name=node)
         return ask(self, node, kind, *what, **how)
 
-    monkeypatch.setattr(Operator, "ask", deaf)
+    monkeypatch.setattr(AdminClient, "ask", deaf)
     assert "'e1' does not answer" in said("fault", "cut", small.path, "a", "e1")
     link = small.nodes["a"].status()["links"]["e1"]
     assert not link["cut"]
@@ -296,7 +366,10 @@ def test_the_network_is_slowed(small: SmallCluster) -> None:
         (["kill", "z"], "'z' is not a node of this cluster (nodes: a, b, e1, e2)"),
         (["kill", "a"], "'a' does not run on this machine"),
         (["cut", "z", "a"], "'z' is not a node of this cluster (nodes: a, b, e1, e2)"),
-        (["cut", "a", "z"], "'z' is neither a node nor a client of this cluster (a, b, e1, e2, r"),
+        (
+            ["cut", "a", "z"],
+            "'z' is neither a node nor a client of this cluster (known: a, b, e1, e2, r",
+        ),
         (["cut", "a", "a"], "'a' is one node: name two"),
         (["slow", "a", "reader"], "'reader' is a client: its network can be cut, not slowed"),
         (["cut", "a", "b"], "'a' does not answer at 127.0.0.1:"),
@@ -366,6 +439,32 @@ def test_clusters_and_nodes_that_are_none(file: Path, tmp_path: Path) -> None:
         assert said(command, missing) == f"{missing}: there is no such file"
     assert "'z' is not a node of this cluster" in said("node", "z", "--cluster", file)
     assert "has no 'epoch'" in said("node", "a", "--cluster", without(file, "epoch"))
+
+
+def test_up_and_its_nodes_refuse_what_a_run_refuses(file: Path, tmp_path: Path) -> None:
+    diagram = tmp_path / "diagram.yaml"
+    written = diagram.read_text()
+    missing = 'csv: none.csv, time: t, schema: "t timestamp, k int, v int"'
+    pushed = 'push: true, time: arrival, schema: "k int, v int"'
+    diagram.write_text(written.replace(pushed, missing, 1))
+    sentence = said("run", diagram, "--quiet")
+    assert "none.csv" in sentence
+    assert said("up", file) == said("up", file, "--detach") == sentence
+    assert said("check", file, "--no-types") == sentence
+    assert said("node", "e1", "--cluster", file) == sentence, "the source is there"
+
+    diagram.write_text(f"{written}outputs: {{counts: {{jsonl: x.jsonl, pth: y}}}}\n")
+    sentence = said("run", diagram, "--quiet")
+    assert "pth" in sentence
+    assert said("up", file) == said("node", "a", "--cluster", file) == sentence
+    assert not (tmp_path / "state" / "up.pid").exists()
+
+
+def test_a_cluster_file_is_checked_with_its_diagram(file: Path) -> None:
+    result = invoke("check", file, "--no-types")
+    assert (result.exit_code, "1 fragment, results: counts" in result.output) == (0, True)
+    file.write_text(file.read_text().replace("counts: [a, b]", "count: [a, b]"))
+    assert "'count' is not a fragment of the diagram" in said("check", file, "--no-types")
 
 
 def test_up_while_it_is_up(tmp_path: Path) -> None:

@@ -64,5 +64,5 @@ def test_a_record_that_is_none_is_told(tmp_path: Path, text: str, said: str) -> 
 
 
 def test_a_file_that_is_not_there_is_told() -> None:
-    with pytest.raises(UserError, match="cannot be read: No such file"):
+    with pytest.raises(UserError, match="there is no such file"):
         australis("check", "nowhere.yaml")

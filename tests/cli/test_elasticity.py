@@ -357,7 +357,7 @@ def test_what_cannot_be_asked(
         ("most: 1}", "most: 0}", "10: 'dispatcher' has a setting 'most' that should be a whole number"),
         ("takes: 7.8 s, ", "", "15: 'edge-detector' needs 'takes' or 'samples'"),
         ("cores: 48", "cores: 1", "25: 'rack' has 1 cores for 2 modules, which need one each"),
-        ("denoiser-2: 0.5", "denoiser-2: 0.4", "19: 'dispatcher' goes on with probabilities that"),
+        ("denoiser-2: 0.5", "denoiser-2: 0.4", "19: 'dispatcher' sends on with probabilities that"),
         ("{recognizer: 1}", "{denoiser-1: 1}", "20: 'denoiser-1' is on a cycle: denoiser-1 -> "),
         ("arrivals:", "departures:", "3: 'departures' is not a section of an elasticity file"),
     ],
@@ -378,7 +378,7 @@ def test_a_file_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = told(monkeypatch, capsys, "nowhere.yaml")
-    assert said == "australis: 'nowhere.yaml' cannot be read: No such file or directory\n"
+    assert said == "australis: nowhere.yaml: there is no such file\n"
 
 
 def told(

@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 from australis.cli.main import cli
 from australis.kernel.errors import UserError
 
+pytestmark = pytest.mark.sim
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "peers.yaml"
 
 
@@ -44,7 +46,7 @@ def test_too_much_to_do_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there() -> None:
     ran = hotspots("nowhere.yaml")
     assert isinstance(ran.exception, UserError)
-    assert str(ran.exception) == "'nowhere.yaml' cannot be read: No such file or directory"
+    assert str(ran.exception) == "nowhere.yaml: there is no such file"
 
 
 @pytest.mark.parametrize("option", ["--minutes=0", "--changes=-1"])

@@ -98,7 +98,16 @@ def sources(draw: st.DrawFn, name: str) -> Source:
         options["path"] = draw(st.sampled_from(["in/a.csv", "x y/*.jsonl"]) | st.just(["a", "b"]))
     options |= draw(OPTIONS)
     slack = draw(DURATIONS)
-    return Source(name=name, kind=kind, schema=schema, time=time, slack_us=slack, options=options)
+    idle = draw(st.none() | DURATIONS.filter(bool)) if kind in ("tcp", "push") else None
+    return Source(
+        name=name,
+        kind=kind,
+        schema=schema,
+        time=time,
+        slack_us=slack,
+        idle_us=None if time == "arrival" else idle,
+        options=options,
+    )
 
 
 @st.composite
@@ -127,7 +136,8 @@ def operators(draw: st.DrawFn, name: str, streams: list[str]) -> Operator:
         return Split(name=name, inputs=(draw(one),), by=by, into=draw(st.integers(2, 64)))
     function = draw(st.sampled_from(["side.py:look_up", "package.module:name"]))
     inputs_of_spark = tuple(draw(st.lists(one, min_size=1, max_size=2)))
-    return Spark(name=name, inputs=inputs_of_spark, function=function)
+    needs = draw(st.sampled_from([Spark.needs, (), (inputs_of_spark[0],), inputs_of_spark]))
+    return Spark(name=name, inputs=inputs_of_spark, function=function, needs=needs)
 
 
 @st.composite
@@ -193,7 +203,8 @@ def sinks(draw: st.DrawFn, streams: list[str]) -> tuple[Sink, ...]:
     made = []
     for name in draw(st.lists(st.sampled_from(["alerts", "from", "class"]), unique=True)):
         kind = draw(st.sampled_from(["jsonl", "parquet", "console"]))
-        options = {} if kind == "console" else {"path": draw(st.text(min_size=1, max_size=8))}
+        own = st.text(max_size=8).filter(lambda path: ".." not in path).map(f"{name}-".__add__)
+        options = {} if kind == "console" else {"path": draw(own)}
         stream = draw(st.sampled_from(streams))
         made.append(Sink(name=name, kind=kind, stream=stream, options=options))
     return tuple(made)

@@ -11,11 +11,11 @@ import pytest
 
 import australis as au
 from australis.diagram.build import DiagramBuilder, Stream
+from australis.diagram.diagram_file import dump
 from australis.diagram.model import Filter, Spark
 from australis.diagram.python import to_python
-from australis.diagram.text import dump
 from australis.kernel.errors import UserError
-from australis.live.load import load
+from australis.runtime.load import load
 
 SCHEMA = "room string, celsius double"
 
@@ -61,6 +61,16 @@ def test_every_operator() -> None:
         where=(("low", "celsius < 3"), ("high", "celsius > 7")),
         rest="middle",
     )
+
+
+def test_what_a_function_needs() -> None:
+    d, readings = builder()
+    hot = d.filter("hot", readings, "celsius > 30")
+    for name, needs in (("all", None), ("any", "any"), ("one", hot), ("list", [hot, readings])):
+        d.spark(name, hot, readings, function="a:b", needs=needs)
+    blocking = {o.name: o.blocking_inputs for o in d.done().operators if isinstance(o, Spark)}
+    both = ("hot", "readings")
+    assert blocking == {"all": both, "any": (), "one": ("hot",), "list": both}
 
 
 def test_only_branches_can_be_chosen() -> None:
@@ -221,8 +231,8 @@ def test_files_that_hold_no_diagram(tmp_path: Path) -> None:
         ("missing.yaml", "there is no such file"),
         ("", "is a directory, not a diagram"),
         ("a.txt", "a diagram is a .yaml file or a .py file"),
-        ("b.yaml", "cannot be read: 'utf-8' codec"),
+        ("b.yaml", r":1: cannot be read: it is not UTF-8"),
     ):
         with pytest.raises(UserError, match=sentence) as caught:
             load(tmp_path / name)
-        assert str(caught.value).startswith(f"{tmp_path / name}: ")
+        assert str(caught.value).startswith(f"{tmp_path / name}:")

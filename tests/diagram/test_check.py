@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from australis.diagram.check import check, nearest
+from australis.diagram.check import check
 from australis.diagram.model import BSort, Cut, Diagram, Filter, Operator, Sink, Source, Split
 from australis.diagram.model import Union as UnionOf
 from australis.kernel.errors import Place, UserError
+from australis.kernel.names import nearest
 from australis.streams.schema import parse_schema
 
 SOURCE = Source(name="s", kind="push", schema=parse_schema("a int"))
@@ -28,6 +29,38 @@ def mistake(wrong: Diagram) -> str:
         check(wrong)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_an_empty_diagram_is_refused() -> None:
+    needs = "a diagram needs at least one source and one operator"
+    assert mistake(Diagram("d", (), ())) == f"'d' has no sources: {needs}"
+    assert mistake(diagram()) == f"f: 'd' has no operators: {needs}"
+    assert mistake(replace(diagram(), outputs=("s",))) == f"f: 'd' has no operators: {needs}"
+
+
+def writes(name: str, path: object, kind: str = "jsonl") -> Sink:
+    return Sink(name=name, kind=kind, stream="x", options={"path": path}, place=Place("f", 9))
+
+
+@pytest.mark.parametrize("other", ["out/a", "out//a", "./out/a", "out/b/../a", "out/a/"])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_two_sinks_do_not_write_to_one_path(kind: str, other: str) -> None:
+    sinks = (writes("one", "out/a"), writes("two", other, kind))
+    said = mistake(replace(diagram(sort("x", "s")), sinks=sinks))
+    assert said == "f:9: 'two' would write to out/a, which 'one' writes"
+
+
+@pytest.mark.parametrize("read", ["in/a.csv", ["in/b.csv", "./in/a.csv"]])
+def test_a_sink_does_not_write_to_what_a_source_reads(read: object) -> None:
+    files = Source(name="s", kind="csv", schema=SOURCE.schema, options={"path": read})
+    whole = replace(diagram(sort("x", "s")), sources=(files,), sinks=(writes("one", "in/a.csv"),))
+    assert mistake(whole) == "f:9: 'one' would write to in/a.csv, which 's' reads"
+
+
+def test_paths_of_their_own_are_no_mistake() -> None:
+    console = tuple(Sink(name=name, kind="console", stream="x") for name in ("c", "d"))
+    sinks = (writes("one", "out/a"), writes("two", "out/A"), writes("odd", 5), *console)
+    check(replace(diagram(sort("x", "s")), sinks=sinks))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "a.b", "a\nb"])

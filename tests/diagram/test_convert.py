@@ -9,10 +9,10 @@ import pytest
 from diagram.random_diagrams import diagrams
 from hypothesis import HealthCheck, given, settings
 
+from australis.diagram.diagram_file import dump, load
 from australis.diagram.model import Diagram
 from australis.diagram.python import to_python
-from australis.diagram.text import dump, load
-from australis.live.load import load as load_file
+from australis.runtime.load import load as load_file
 
 NO_DIAGRAMS = {"cluster", "elasticity", "federation", "peers", "placement"}
 EXAMPLES = sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from australis.diagram.diagram_file import load
 from australis.diagram.model import (
     Aggregate,
     CountWindow,
@@ -13,7 +14,6 @@ from australis.diagram.model import (
     Spark,
     TimeWindow,
 )
-from australis.diagram.text import load
 from australis.kernel.errors import UserError
 
 FILE = "my.yaml"
@@ -56,17 +56,17 @@ WHOLE_FILES = {
     "bad name": (HEAD.replace(" d\n", " a/b\n", 1) + "  x: {bsort: readings}", 1, ["'a/b'"]),
     "name is a list": (HEAD.replace(" d\n", " [d]\n", 1) + "  x: {bsort: readings}", 1, ["name"]),
     "empty section": ("diagram: d\nsources: {}\noperators: {}\n", 2, ["'sources' is empty"]),
-    "null section": ("diagram: d\nsources:\noperators: {}\n", 2, ["the section 'sources'"]),
-    "section of words": ("diagram: d\nsources: [a]\noperators: {}\n", 2, ["section 'sources'"]),
+    "null section": ("diagram: d\nsources:\noperators: {}\n", 2, ["'sources' should be names"]),
+    "section of words": ("diagram: d\nsources: [a]\noperators: {}\n", 2, ["'sources' should be names"]),
     "not closed": (HEAD + "  x: {bsort: readings\n", 6, ["not YAML", "expected ',' or '}'"]),
-    "tab": ("diagram: d\n\tsources: 1\n", 2, ["not YAML", "cannot start any token"]),
+    "tab": ("diagram: d\n\tsources: 1\n", 2, ["not YAML: a tab"]),
     "two documents": ("diagram: d\n---\ndiagram: e\n", 2, ["not YAML", "another document"]),
     "forbidden character": ("diagram: d\nsources: \x07\n", 2, ["not YAML", "(number 7)"]),
     "unknown alias": ("diagram: *d\n", 1, ["not YAML", "undefined alias"]),
     "tagged": (HEAD + "  x: {bsort: !thing readings}\n", 5, ["cannot be read", "'!thing'"]),
     "list as a key": (HEAD + "  ? [x]\n  : {bsort: readings}\n", 5, ["a key that is not a name"]),
-    "a text that contains itself": (HEAD + "  x: {union: &x [*x]}\n", None, ["nested too deeply"]),
-    "nested for ever": ("[" * 10_000, None, ["nested too deeply"]),
+    "a text that contains itself": (HEAD + "  x: {union: &x [*x]}\n", 5, ["nested too deeply"]),
+    "nested for ever": ("[" * 10_000, 1, ["nested too deeply"]),
 }  # fmt: skip
 
 
@@ -131,6 +131,14 @@ SOURCES = {
     "schema mapping": ("s:\n    push: true\n    schema: {a: text}", 5, ["unknown type 'text'"]),
     "bad slack": ("s:\n    push: true\n    schema: a int\n    slack: 5", 6, ["'slack'", "duration"]),
     "slack below zero": ("s: {push: true, schema: a int, slack: -1 s}", 3, ["'slack'", "'-1 s'"]),
+    "idle file": (
+        "s: {csv: a.csv, schema: a bigint, time: a, idle: 5 s}", 3,
+        ["'idle'", "from tcp or push", "it is read as fast as it is to be"],
+    ),
+    "idle on arrival": ("s: {push: true, schema: a int, idle: 5 s}", 3, ["'idle'", "has no 'time'"]),
+    "idle at once": (
+        "s: {push: true, schema: a bigint, time: a, idle: 0 s}", 3, ["every row could be late"],
+    ),
     "generator": ("s:\n    seed: 1\n    generate: noise", 5, ["cannot generate 'noise'", "connections"]),
     "generator list": ("s: {generate: [connections]}", 3, ["cannot generate ['connections']"]),
     "setting twice": ("s:\n    push: true\n    push: true", 5, ["'push' is defined twice", "line 4"]),
@@ -261,6 +269,11 @@ OPERATORS = {
         "x:\n    spark: readings\n    function: look_up", 7, ["'module:name' or 'file.py:name'"],
     ),
     "spark number": ("x:\n    spark: readings\n    function: 5", 7, ["'module:name'"]),
+    "needs a number": ("x: {spark: readings, function: 'a:b', needs: 5}", 5, ["'all', 'any' or"]),
+    "needs another": (
+        "x:\n    spark: readings\n    function: 'a:b'\n    needs: [reading]", 8,
+        ["'x' needs 'reading', which it does not read (did you mean 'readings'?)"],
+    ),
     "spark of nothing": ("x: {spark: [], function: 'a:b'}", 5, ["a list of streams"]),
 }  # fmt: skip
 

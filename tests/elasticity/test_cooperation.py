@@ -19,7 +19,7 @@ from australis.elasticity.incentives import cooperate, raised
 from australis.elasticity.service import Ideal
 from australis.kernel.errors import UserError
 from australis.protocols.elasticity.events import ElasticityOptions
-from australis.sim.elasticity.floor import Floor
+from australis.sim.elasticity.simulation import ElasticitySimulation
 
 
 @settings(max_examples=100)
@@ -65,7 +65,7 @@ def test_modules_that_are_equally_slow_up_to_an_error_of_arithmetic_are_both_pai
     found = cooperate(game, 0.05, 400)
     assert best_equilibrium(game).cost > 1.05 * social_optimum(game).cost
     assert found.profile.cost == pytest.approx(social_optimum(game).cost, rel=0.02)
-    floor = Floor(game, ElasticityOptions(newest=1.0, increment=0.05, rounds=400))
+    floor = ElasticitySimulation(game, ElasticityOptions(newest=1.0, increment=0.05, rounds=400))
     floor.run()
     assert floor.degrees() == pytest.approx(dict(found.profile.degrees), rel=1e-9)
 

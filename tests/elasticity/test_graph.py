@@ -108,15 +108,15 @@ LINE = {("a", "b"): 1.0, ("b", "c"): 1.0}
         (lambda: FlowGraph("ab", {("a", "a"): 1.0}), r"'a' is on a cycle: a -> a"),
         (
             lambda: FlowGraph("abc", {("a", "b"): 0.5, ("a", "c"): 0.4}),
-            "'a' goes on with probabilities that sum to 0.9, not to 1",
+            "'a' sends on with probabilities that sum to 0.9, not to 1",
         ),
         (
             lambda: FlowGraph("ab", {("a", "b"): 0.0}),
-            r"'a' goes on to b with probability 0, not in \(0, 1\]",
+            r"'a' sends to b with probability 0, not in \(0, 1\]",
         ),
         (
             lambda: FlowGraph("ab", {("a", "b"): 1.5}),
-            r"'a' goes on to b with probability 1.5, not in \(0, 1\]",
+            r"'a' sends to b with probability 1.5, not in \(0, 1\]",
         ),
         (
             lambda: FlowGraph("abc", {("a", "c"): 1.0, ("b", "c"): 1.0}),
@@ -133,7 +133,7 @@ LINE = {("a", "b"): 1.0, ("b", "c"): 1.0}
         (lambda: FlowGraph("abc", LINE, source="x"), "'x' should be the source but is no module"),
         (
             lambda: FlowGraph.joined("abc", {("a", "c"): 1.0, ("b", "c"): 1.0}, {"a": 1.0}),
-            "'b' gets tasks from nobody and has no rate of its own",
+            "'b' has neither a predecessor nor a rate of its own",
         ),
         (
             lambda: FlowGraph.joined("ab", {("a", "b"): 1.0}, {"a": 0.0}),

@@ -10,7 +10,6 @@ from elasticity.games import games
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from australis.elasticity.control import Seen
 from australis.elasticity.cost import Module
 from australis.elasticity.equilibrium import best_equilibrium, integer_optimum
 from australis.elasticity.game import Game
@@ -20,10 +19,11 @@ from australis.elasticity.inertia import Inertia
 from australis.elasticity.rounding import whole_cores
 from australis.elasticity.service import Ideal
 from australis.elasticity.shared import Node, least_pace_s, least_times_s, sharing
-from australis.elasticity.strategies import Playing
 from australis.kernel.errors import UserError
 from australis.protocols.elasticity.events import ElasticityOptions, Measured
-from australis.sim.elasticity.floor import Floor
+from australis.sim.elasticity.simulation import ElasticitySimulation
+from research.games.control import Seen
+from research.games.strategies import Playing
 
 
 def two() -> Game:
@@ -118,7 +118,7 @@ def test_a_node_is_not_overcommitted_when_tasks_take_longer(takes_s: float) -> N
 
 def test_agents_of_a_node_are_told_what_it_allows_now() -> None:
     node = Node("n", 8, ("a", "b"))
-    floor = Floor(sharing(two(), [node]), ElasticityOptions(newest=1.0))
+    floor = ElasticitySimulation(sharing(two(), [node]), ElasticityOptions(newest=1.0))
     slower = two().running({"b": 6.0})
     for name, least_s in least_times_s(slower, [node]).items():
         running_s = slower.modules[name].service.running_s

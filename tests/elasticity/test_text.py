@@ -11,7 +11,7 @@ from australis.elasticity.generate import object_recognition
 from australis.elasticity.service import Ideal, Paced, Sampled, Saturating, WithMinimum
 from australis.elasticity.shared import Node
 from australis.kernel.errors import UserError
-from australis.sim.elasticity.text import Incentives, load
+from australis.sim.elasticity.elasticity_file import Incentives, load
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "elasticity.yaml"
 GOOD = """\
@@ -106,7 +106,7 @@ BAD = [
         "plates: 0.75}\n  faces: {plates: 1}\n  plates: {faces: 1}",
         "9: 'faces' is on a cycle: faces -> plates -> faces",
     ),
-    ("0.75", "0.7", "8: 'camera' goes on with probabilities that sum to 0.95, not to 1"),
+    ("0.75", "0.7", "8: 'camera' sends on with probabilities that sum to 0.95, not to 1"),
     ("0.75", "1.5", f"8: 'camera' has a setting 'plates' that {PROBABILITY} 1.5"),
     ("0.75", ".nan", f"8: 'camera' has a setting 'plates' that {PROBABILITY} nan"),
     ("1/4", "0", f"8: 'camera' has a setting 'faces' that {PROBABILITY} 0"),
@@ -185,7 +185,7 @@ BAD = [
     ("rounds: 30", "turns: 30", "11: 'incentives' has an unknown setting 'turns' (known: increment,"),
     # the file
     ("nodes:", "racks:", "9: 'racks' is not a section of an elasticity file (known: arrivals, modules"),
-    ("camera: {every: 500 ms}", "camera: {", "4: not YAML: while parsing"),
+    ("camera: {every: 500 ms}", "camera: {", "4: not YAML: expected ',' or '}', but got ':' (while parsing a flow mapping, begun in line 2)"),
 ]  # fmt: skip
 
 
@@ -215,12 +215,15 @@ def test_sections_that_are_missing(section: str) -> None:
     [
         ("", "g.yaml: the file is empty"),
         ("- a", "g.yaml:1: the file should be names with settings"),
-        ("arrivals: {}\nmodules: {}", "g.yaml:2: 'modules' is empty"),
+        ("arrivals: {}\nmodules: {}", "g.yaml:1: 'arrivals' is empty"),
         (
             "arrivals: 3\nmodules: 4",
-            "g.yaml:2: the section 'modules' should be names with settings",
+            "g.yaml:1: 'arrivals' should be names with settings",
         ),
-        ("arrivals: " + "{a: " * 5_000, "g.yaml: the file is nested too deeply"),
+        (
+            "arrivals: " + "{a: " * 5_000,
+            "g.yaml:1: the file is nested too deeply",
+        ),
     ],
     ids=["empty", "list", "empty sections", "numbers", "deep"],
 )
@@ -239,7 +242,7 @@ def test_files_that_are_none(text: str, said: str) -> None:
         (
             "  south: {every: 1 s}\n",
             "  both: {rate: 1}\n",
-            "10: 'south' gets tasks from nobody and",
+            "10: 'south' has neither a predecessor nor a rate of its own",
         ),
     ],
 )

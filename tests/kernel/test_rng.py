@@ -10,30 +10,30 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from australis.kernel.rng import Chance
+from australis.kernel.rng import SeedTree
 
 NAMES = st.text(max_size=10)
 
 
-def draws(chance: Chance, name: str) -> list[float]:
+def draws(chance: SeedTree, name: str) -> list[float]:
     stream = chance.stream(name)
     return [stream.random() for _ in range(5)]
 
 
 @given(st.integers(), NAMES)
 def test_the_same_seed_and_name_give_the_same_numbers(seed: int, name: str) -> None:
-    assert draws(Chance(seed), name) == draws(Chance(seed), name)
+    assert draws(SeedTree(seed), name) == draws(SeedTree(seed), name)
 
 
 @given(st.integers(0, 1 << 62), NAMES, NAMES)
 def test_other_names_and_seeds_give_other_numbers(seed: int, one: str, other: str) -> None:
     if one != other:
-        assert draws(Chance(seed), one) != draws(Chance(seed), other)
-    assert draws(Chance(seed), one) != draws(Chance(seed + 1), one)
+        assert draws(SeedTree(seed), one) != draws(SeedTree(seed), other)
+    assert draws(SeedTree(seed), one) != draws(SeedTree(seed + 1), one)
 
 
 def test_drawing_from_one_stream_changes_nothing_in_another() -> None:
-    chance = Chance(7)
+    chance = SeedTree(7)
     undisturbed = draws(chance, "links")
     busy, links = chance.stream("faults"), chance.stream("links")
     numbers = []
@@ -44,8 +44,8 @@ def test_drawing_from_one_stream_changes_nothing_in_another() -> None:
 
 
 def test_the_parts_of_a_part_have_streams_of_their_own() -> None:
-    chance = Chance(7)
-    assert draws(chance.under("node 1"), "disk") == draws(Chance(7).under("node 1"), "disk")
+    chance = SeedTree(7)
+    assert draws(chance.under("node 1"), "disk") == draws(SeedTree(7).under("node 1"), "disk")
     assert draws(chance.under("node 1"), "disk") != draws(chance.under("node 2"), "disk")
     assert draws(chance.under("a").under("b"), "c") != draws(chance.under("a"), "c")
     assert chance.under("node 1").seed == 7
@@ -53,8 +53,8 @@ def test_the_parts_of_a_part_have_streams_of_their_own() -> None:
 
 def test_the_numbers_are_the_same_in_another_process() -> None:
     program = (
-        "from australis.kernel.rng import Chance\n"
-        "stream = Chance(7).under('swarm').stream('links')\n"
+        "from australis.kernel.rng import SeedTree\n"
+        "stream = SeedTree(7).under('swarm').stream('links')\n"
         "print([stream.random() for _ in range(5)])"
     )
     root = Path(__file__).parents[2]
@@ -62,4 +62,4 @@ def test_the_numbers_are_the_same_in_another_process() -> None:
     printed = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     ).stdout
-    assert printed.strip() == str(draws(Chance(7).under("swarm"), "links"))
+    assert printed.strip() == str(draws(SeedTree(7).under("swarm"), "links"))

@@ -16,7 +16,7 @@ from australis.placement.network import Network, Server
 from australis.placement.queries import Consumer, Producer, Query, Task
 from australis.placement.reuse import Tap, age_s, reduced, used
 from australis.queueing.links import Wire
-from australis.sim.ants.trial import made_of
+from australis.sim.ants.checked import made_of
 
 
 def joined(name: str = "q", does: str = "join") -> Query:

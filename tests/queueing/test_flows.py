@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from queueing.known import dm1_wait_s, mg1_wait_s, mm1_wait_s, mmc_wait_s
 
 from australis.kernel.errors import UserError
 from australis.queueing.flows import Demand, Flow, service_time
-from australis.queueing.known import dm1_wait_s, mg1_wait_s, mm1_wait_s, mmc_wait_s
 from australis.queueing.links import Wire
 
 FLOWS = st.builds(

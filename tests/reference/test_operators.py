@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.runs import results
 from spark.harness import ask_duckdb, same_rows
-from spark.test_operators import AGGREGATES, A, B, aggregate_sql, table_a, table_b
+from spark.operator_cases import EVERY, A, joins, stateless_operators, table_a, time_windows
 
 import australis as au
 
@@ -21,52 +21,18 @@ many = settings(
 )
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.sampled_from([0, 1, 2, 37, 400, 1500])
-EVERY = "t as _stime, t, k, v, big, x, d, b"
 
 
 @many
 @given(seed=seeds, n=sizes)
 def test_stateless_operators(seed: int, n: int) -> None:
-    a, b = table_a(seed, n), table_b(seed, n)
-    data = {"a": a, "b": b}
-    d = au.diagram("stateless")
-    sa = d.source("a", push=True, schema=A, time="t")
-    sb = d.source("b", push=True, schema=B, time="t")
-    triage = d.filter("triage", sa, {"neg": "v < 0", "small": "v < 10"}, rest="other")
-    mapped = d.map("mapped", sa, {"y": "v * 2 + 1", "z": "x / v"})
-    short = d.map("short", sa, {"k": "k", "w": "v"})
-    short_b = d.map("short_b", sb, {"w": "w", "k": "k"})
-    ordered = d.bsort("ordered", d.union("merged", short, short_b))
-    d.output(triage["neg"], triage["small"], triage["other"], mapped, ordered)
-    got = results(d.done(), data)
-    same_rows(got["triage.neg"], ask_duckdb(f"select {EVERY} from a where v < 0", data))
-    same_rows(
-        got["triage.small"], ask_duckdb(f"select {EVERY} from a where v < 10 and not v < 0", data)
-    )
-    same_rows(
-        got["triage.other"], ask_duckdb(f"select {EVERY} from a where v is null or v >= 10", data)
-    )
-    same_rows(
-        got["mapped"],
-        ask_duckdb("select t as _stime, v * 2 + 1 as y, x / nullif(v, 0) as z from a", data),
-    )
-    both = "select t as _stime, k, v as w from a union all select t as _stime, k, w from b"
-    same_rows(got["ordered"], ask_duckdb(both, data))
-    stimes = got["ordered"].column("_stime").to_pylist()
-    assert stimes == sorted(stimes)
+    stateless_operators(results, seed, n)
 
 
 @many
 @given(seed=seeds, n=sizes)
 def test_time_windows(seed: int, n: int) -> None:
-    a = table_a(seed, n)
-    d = au.diagram("windows")
-    source = d.source("a", push=True, schema=A, time="t")
-    d.aggregate("tumbling", source, window="2 s", by=["k"], compute=AGGREGATES)
-    d.aggregate("sliding", source, window="3 s", slide="1 s", compute=AGGREGATES)
-    got = results(d.done(), {"a": a})
-    same_rows(got["tumbling"], ask_duckdb(aggregate_sql(2_000_000, 2_000_000, "k"), {"a": a}))
-    same_rows(got["sliding"], ask_duckdb(aggregate_sql(3_000_000, 1_000_000, ""), {"a": a}))
+    time_windows(results, seed, n)
 
 
 @many
@@ -95,48 +61,7 @@ def test_windows_that_are_no_multiple_of_their_slide(
 @many
 @given(seed=seeds, n=st.sampled_from([1, 37, 300]))
 def test_joins(seed: int, n: int) -> None:
-    a, b = table_a(seed, n), table_b(seed, n)
-    d = au.diagram("joins")
-    sa = d.source("a", push=True, schema=A, time="t")
-    sb = d.source("b", push=True, schema=B, time="t")
-    near = d.join(
-        "near", sa, sb, within="1 s", on="left.k = right.k and left.v < right.w",
-        select={"k": "left.k", "v": "left.v", "w": "right.w"},
-    )  # fmt: skip
-    counts = d.aggregate("counts", sa, window="2 s", by=["k"], compute={"n": "count(*)"})
-    tops = d.aggregate("tops", sb, window="2 s", by=["k"], compute={"top": "max(w)"})
-    both = d.join(
-        "both", counts, tops, within="0 s", on="left.k = right.k",
-        select={"k": "left.k", "n": "left.n", "top": "right.top"},
-    )  # fmt: skip
-    after = d.aggregate("after", both, window="4 s", compute={"n": "sum(n)", "pairs": "count(*)"})
-    d.output(near, both, after)
-    data = {"a": a, "b": b}
-    got = results(d.done(), data)
-    same_rows(
-        got["near"],
-        ask_duckdb(
-            """select greatest(a.t, b.t) as _stime, a.k, a.v, b.w from a join b
-               on a.k = b.k and a.v < b.w
-               and abs(epoch_us(a.t) - epoch_us(b.t)) <= 1000000""",
-            data,
-        ),
-    )
-    pairs = """
-        (with c as (select epoch_us(t) // 2000000 as win, k, count(*) as n from a group by all),
-              m as (select epoch_us(t) // 2000000 as win, k, max(w) as top from b group by all)
-         select make_timestamptz((c.win + 1) * 2000000 - 1) as _stime, c.k, n, top
-         from c join m on c.win = m.win and c.k = m.k)"""
-    same_rows(got["both"], ask_duckdb(f"select * from {pairs}", data))
-    same_rows(
-        got["after"],
-        ask_duckdb(
-            f"""select make_timestamptz((epoch_us(_stime) // 4000000 + 1) * 4000000 - 1) as _stime,
-                sum(n)::bigint as n, count(*) as pairs from {pairs}
-                group by epoch_us(_stime) // 4000000""",
-            data,
-        ),
-    )
+    joins(results, seed, n)
 
 
 def test_no_rows_give_no_buckets() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.runs import Batches, between, ipc, plans, run_diagram, source_log
+from spark.operator_cases import AGGREGATES, A, B, table_a, table_b
 from spark.test_equal_logs import STREAMS, everything
-from spark.test_operators import AGGREGATES, A, B, table_a, table_b
 
 import australis as au
 from australis.diagram.model import Diagram

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from australis.cli.main import cli
+
+pytestmark = pytest.mark.sim
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
 SHORT = EXAMPLES / "source_cut_short.yaml"

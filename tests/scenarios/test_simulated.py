@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from australis.deployment.cluster import ClientPlace, Policies
 from australis.scenarios import simulated
-from australis.scenarios.model import Expected, Scenario
-from australis.scenarios.text import load
+from australis.scenarios.model import CLIENT, Expected, Scenario
+from australis.scenarios.scenario_file import load
 from australis.sim.dpc.broken import VARIANTS
 from australis.sim.dpc.faults import Fault, Kind
+from australis.sim.dpc.hosts import Costs
+from australis.sim.dpc.run import Scenario as Setup
+
+pytestmark = pytest.mark.sim
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
 FILES = sorted(EXAMPLES.glob("*.yaml"))
@@ -35,6 +40,32 @@ def test_as_expected(file: Path) -> None:
     verdict = simulated.run(load(file))
     assert verdict.ok, verdict
     assert verdict.facts.got > 10
+
+
+CHANGES = [file.stem for file in FILES if file.stem.startswith("choice_")]
+UNSEEN = ("choice_corrections_process", "choice_corrections_suspend", "choice_staggered")
+"""What these change shows only where corrections take long."""
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES if name not in UNSEEN])
+def test_without_its_choice_a_scenario_misses_what_it_expects(name: str) -> None:
+    scenario = example(name)
+    clients = {CLIENT: ClientPlace(CLIENT, scenario.stream)}
+    plain = replace(scenario.cluster, policies=Policies(), results={}, clients=clients)
+    assert not simulated.run(replace(scenario, cluster=plain)).ok
+
+
+def slowly(setup: Setup) -> Setup:
+    """An engine that needs a third of real time for each lane."""
+    return replace(setup, costs=Costs(batch_us=20_000, bucket_us=60_000))
+
+
+def test_what_becomes_of_new_tuples_while_others_are_corrected() -> None:
+    tentative = {
+        name: simulated.run(example(name), slowly).facts.tentative
+        for name in ("choice_corrections_process", "choice_corrections_suspend")
+    }
+    assert tentative["choice_corrections_process"] > tentative["choice_corrections_suspend"]
 
 
 def test_a_run_is_the_same_each_time() -> None:
@@ -70,6 +101,12 @@ def test_a_fault_of_a_node_is_one_of_all_its_machines() -> None:
         Fault(Kind.CRASH, at + 1_000_000, 4_000_000, "near@a"),
         Fault(Kind.CUT, at + 2_000_000, 5_000_000, "far@c", "client"),
     )
+
+
+def test_a_slow_link_is_slow_in_both_directions() -> None:
+    first, second, *_ = simulated.setup_of(example("slow_link")).faults
+    assert (first.kind, first.node, first.other) == (Kind.SLOW_LINK, "site1", "counts@a")
+    assert (second.node, second.other, second.extra_us) == ("counts@a", "site1", 400_000)
 
 
 def test_one_way_the_first_does_not_hear_the_other() -> None:

@@ -9,7 +9,7 @@ import pytest
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.errors import UserError
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario
-from australis.scenarios.text import load, read
+from australis.scenarios.scenario_file import load, read
 
 FILE = "my.yaml"
 HEAD = """\
@@ -75,12 +75,14 @@ def test_faults_come_in_the_order_of_their_beginnings() -> None:
         "pause: e1, at: 3 s, for: 1 s",
         "kill: [a, b], at: 1 s, for: 500 ms",
         "cut: a, from: client, at: 5 s, for: 1 s, one_way: true",
+        "slow: a, from: e1, by: 300 ms, at: 6 s, for: 1 s",
         "lose_disk: b, at: 8 s, for: 1 s",
     )
     assert found.faults == (
         Fault(FaultKind.KILL, ("a", "b"), SECOND, 500 * MILLISECOND),
         Fault(FaultKind.PAUSE, ("e1",), 3 * SECOND, SECOND),
         Fault(FaultKind.CUT, ("a",), 5 * SECOND, SECOND, CLIENT, one_way=True),
+        Fault(FaultKind.SLOW, ("a",), 6 * SECOND, SECOND, "e1", by_us=300 * MILLISECOND),
         Fault(FaultKind.LOSE_DISK, ("b",), 8 * SECOND, SECOND),
     )
     assert found.healed_us == 9 * SECOND
@@ -88,6 +90,7 @@ def test_faults_come_in_the_order_of_their_beginnings() -> None:
         "kill a and b for 500 ms",
         "pause e1 for 1 s",
         "cut a off from client, one way for 1 s",
+        "slow a from e1 by 300 ms for 1 s",
         "lose the disk of b for 1 s",
     ]
 
@@ -163,6 +166,9 @@ FAULTS = {
     "lasts no time": ("kill: a, at: 1 s, for: 0 s", ["'for' that should be longer"]),
     "unknown setting": ("kill: a, at: 1 s, for: 1 s, from: b", ["unknown setting 'from'"]),
     "cut from nothing": ("cut: a, at: 1 s, for: 1 s", ["'fault 1' needs 'from'"]),
+    "cut by": ("cut: a, from: b, by: 1 s, at: 1 s, for: 1 s", ["unknown setting 'by'"]),
+    "slow by nothing": ("slow: a, from: b, at: 1 s, for: 1 s", ["'fault 1' needs 'by'"]),
+    "slow client": ("slow: a, from: client, by: 1 s, at: 1 s, for: 1 s", ["names 'client'"]),
     "one way no flag": ("cut: a, from: b, at: 1 s, for: 1 s, one_way: 1", ["true or false"]),
     "no nodes": ("kill: [], at: 1 s, for: 1 s", ["'kill' that should be a node or a list"]),
     "unknown node": ("kill: e3, at: 1 s, for: 1 s", ["an unknown node 'e3'", "a, b, e1, e2"]),
@@ -171,7 +177,7 @@ FAULTS = {
     "after the end": ("kill: a, at: 9 s, for: 2 s", ["is over after 11 s", "'lasts: 10 s'"]),
     "a source's node": (
         "lose_disk: e1, at: 1 s, for: 1 s",
-        ["hits 'e1'", "nobody else has its log"],
+        ["hits 'e1'", "no other node has its log"],
     ),
     "no times": ("kill: a, at: 1 s, for: 1 s, times: 0, every: 2 s", ["'times'", "at least 1"]),
     "how often": ("kill: a, at: 1 s, for: 1 s, times: 2", ["'fault 1' needs 'every'"]),

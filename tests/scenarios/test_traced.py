@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from australis.live.node.trace import FILE
 from australis.protocols.dpc.topology import dpc_options
-from australis.scenarios import text, traced
+from australis.runtime.node.trace import FILE
+from australis.scenarios import scenario_file, traced
 from australis.scenarios.real import Stage, write
 
 SCENARIOS = Path(__file__).parents[2] / "examples" / "scenarios"
@@ -36,7 +36,7 @@ SENDS = {"to": "reports", "stream": "counts"}
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     """A cluster that never runs."""
-    scenario = text.load(SCENARIOS / "replica_killed.yaml")
+    scenario = scenario_file.load(SCENARIOS / "replica_killed.yaml")
     return Stage(write(scenario, tmp_path, "reference"), scenario.stream)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from australis.kernel.durations import SECOND
-from australis.live.client import Change, Kind
-from australis.live.trial import Heard
+from australis.runtime.client import Change, ChangeKind
+from australis.runtime.testbed import Heard, computed
 from australis.scenarios import simulated
 from australis.scenarios.model import Expected, Scenario, beginning
-from australis.scenarios.text import read
+from australis.scenarios.scenario_file import read
 from australis.scenarios.verdict import Course, Verdict, differences, settled_at, verdict_on
 
 QUIET = """\
@@ -45,7 +46,9 @@ def heard(scenario: Scenario) -> list[Heard]:
 
 def judged(scenario: Scenario, heard: list[Heard], *broken: str) -> Verdict:
     course = Course(heard, 5.0, 5.0, 9, 8.0, broken)
-    return verdict_on(scenario, "sim", beginning(scenario.diagram, simulated.START), course)
+    upto = max((h.change.bucket for h in heard if h.change.kind is ChangeKind.INSERTION), default=0)
+    known = computed(beginning(scenario.diagram, simulated.START), Path(), upto)
+    return verdict_on(scenario, "sim", known, course)
 
 
 def with_rows(heard: list[Heard]) -> int:
@@ -83,13 +86,13 @@ def test_other_tuples(scenario: Scenario, heard: list[Heard]) -> None:
     changed = batch.set_column(
         batch.schema.get_field_index("bytes"), "bytes", pa.array([1] * batch.num_rows)
     )
-    other = Heard(heard[at].at, Change(Kind.STABLE, heard[at].change.bucket, changed))
+    other = Heard(heard[at].at, Change(ChangeKind.INSERTION, heard[at].change.bucket, changed))
     found = judged(scenario, [*heard[:at], other, *heard[at + 1 :]])
     assert (found.words["stable"], found.ok) == ("different", False)
 
 
 def test_what_is_no_longer_kept_is_lost(scenario: Scenario, heard: list[Heard]) -> None:
-    found = judged(scenario, [Heard(0.0, Change(Kind.SKIPPED, -1)), *heard])
+    found = judged(scenario, [Heard(0.0, Change(ChangeKind.SKIPPED, -1)), *heard])
     assert found.words["stable"] == "lost"
 
 
@@ -102,13 +105,13 @@ def test_nothing_is_not_equal(scenario: Scenario) -> None:
 def test_tentative_and_not_corrected(scenario: Scenario, heard: list[Heard]) -> None:
     last = heard[-1]
     batch = heard[with_rows(heard)].change.batch
-    tentative = Heard(last.at, Change(Kind.TENTATIVE, last.change.bucket + 1, batch))
+    tentative = Heard(last.at, Change(ChangeKind.TENTATIVE, last.change.bucket + 1, batch))
     found = judged(scenario, [*heard, tentative])
     assert (found.words["tentative"], found.words["corrected"]) == ("some", "open")
     assert found.facts.tentative == batch.num_rows
-    undone = [*heard, tentative, Heard(last.at, Change(Kind.UNDO, last.change.bucket))]
+    undone = [*heard, tentative, Heard(last.at, Change(ChangeKind.UNDO, last.change.bucket))]
     assert judged(scenario, undone).words["corrected"] == "open"
-    done = [*undone, Heard(last.at, Change(Kind.DONE, -1))]
+    done = [*undone, Heard(last.at, Change(ChangeKind.REC_DONE, -1))]
     assert judged(scenario, done).words["corrected"] == "all"
 
 
@@ -132,10 +135,15 @@ def test_what_nobody_expects_is_no_miss(scenario: Scenario) -> None:
 
 
 def test_settled_is_for_good() -> None:
-    def told(*changes: tuple[Kind, int]) -> list[Heard]:
+    def told(*changes: tuple[ChangeKind, int]) -> list[Heard]:
         return [Heard(float(i), Change(kind, bucket)) for i, (kind, bucket) in enumerate(changes)]
 
-    stable, tentative, undo, done = Kind.STABLE, Kind.TENTATIVE, Kind.UNDO, Kind.DONE
+    stable, tentative, undo, done = (
+        ChangeKind.INSERTION,
+        ChangeKind.TENTATIVE,
+        ChangeKind.UNDO,
+        ChangeKind.REC_DONE,
+    )
     assert settled_at(told((stable, 1), (stable, 2), (stable, 3)), 2) == 1.0
     assert settled_at(told((stable, 1)), 2) is None
     again = told((stable, 2), (tentative, 3), (undo, 2), (stable, 3), (done, -1), (stable, 4))

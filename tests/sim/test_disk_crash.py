@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from australis.protocols.dpc.effects import LaneRestored
-from australis.protocols.dpc.messages import Bucket
+from australis.protocols.dpc.effects import RestoredLog
+from australis.protocols.dpc.messages import Bucket, LogDigest
 from australis.sim.disk import SimDisk
 from australis.sim.dpc.store import LaneStore, SimLog
 
@@ -75,7 +75,7 @@ def test_a_truncated_log_begins_later() -> None:
     log = SimLog()
     log.append(buckets(0, 9))
     log.truncate(4)
-    assert (log.begins, log.end, len(log)) == (4, 9, 5)
+    assert (log.trimmed_upto, log.end, len(log)) == (4, 9, 5)
     assert [b.number for b in log.read(6, 8)] == [7, 8]
 
 
@@ -83,7 +83,9 @@ def test_a_lane_restores_its_checkpoint_and_its_log() -> None:
     store = LaneStore("empty")
     store.log.append(buckets(0, 9))
     store.checkpoint("state after 7", 7)
-    assert store.restored("x") == LaneRestored("x", upto=7, begins=-1, end=9)
+    digest = store.log.digest(9)
+    assert store.restored("x") == RestoredLog("x", 7, trimmed_upto=-1, end=9, digest=digest)
+    assert (digest.base, digest.bucket) == (-1, 9)
 
 
 def test_a_wiped_lane_is_lost_until_a_snapshot_is_installed() -> None:
@@ -92,7 +94,10 @@ def test_a_wiped_lane_is_lost_until_a_snapshot_is_installed() -> None:
     store.checkpoint("state after 7", 7)
     store.wipe("empty")
     assert (store.lost, store.upto, len(store.log)) == (True, -1, 0)
-    store.install(("state after 20", tuple(buckets(15, 20))), 20)
+    digest = LogDigest(-1, 14, 99)
+    store.install(("state after 20", tuple(buckets(15, 20)), digest), 20)
     assert not store.lost
-    assert store.restored("x") == LaneRestored("x", upto=20, begins=14, end=20)
+    known = store.log.digest(20)
+    assert store.restored("x") == RestoredLog("x", 20, trimmed_upto=14, end=20, digest=known)
+    assert (store.log.digest(14), known.base) == (digest, -1)
     assert [b.number for b in store.log.read(14, 20)] == list(range(15, 21))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from australis.diagram.model import Diagram
-from australis.live.run import Running
+from australis.runtime.run import Running
 from australis.streams.schema import HEADER_NAMES
 
 LIMIT_S = 240
@@ -36,7 +36,7 @@ def run_diagram(
             running.push(source, table)
             running.end(source)
         assert running.wait(LIMIT_S), "the run did not finish"
-        tables = {stream: running.table(stream) for stream in running.datapath.logs}
+        tables = {stream: running.table(stream) for stream in running.logs}
     running.tables = tables  # type: ignore[attr-defined]
     return running
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from spark.harness import LIMIT_S, run_diagram, segment_bytes
-from spark.test_operators import AGGREGATES, A, B, table_a, table_b
+from spark.operator_cases import AGGREGATES, A, B, table_a, table_b
 
 import australis as au
 from australis.diagram.model import Diagram
-from australis.live.run import Running
+from australis.runtime.run import Running
 
 
 def everything() -> Diagram:

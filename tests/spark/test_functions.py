@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupStateTimeout
 from spark.harness import START_US, results, same_rows
 
 import australis as au
 from australis.kernel.errors import UserError
-from australis.spark.analyse import check_streaming, stream_schemas
+from australis.spark.analyse import analyse, stream_schemas
 
 SCHEMA = "t timestamp, k string, v int"
 
@@ -164,14 +166,50 @@ def test_unlike_schemas_and_joins_without_equality(spark: SparkSession) -> None:
         stream_schemas(spark, d.done(), Path())
 
 
-def test_a_stateful_function_is_checked_as_a_stream(spark: SparkSession) -> None:
-    from australis.diagram.fragments import cut
+def no_window(frame: DataFrame) -> DataFrame:
+    return frame.groupBy("k").agg(F.max("_stime").alias("_stime"))
 
-    def no_window(frame: DataFrame) -> DataFrame:
-        return frame.groupBy("k").agg(F.max("_stime").alias("_stime"))
 
-    diagram = diagram_with(no_window)
-    schemas = stream_schemas(spark, diagram, Path())
-    ((plan,),) = [fragment.plans for fragment in cut(diagram)]
-    with pytest.raises(UserError, match="cannot run as a stream"):
-        check_streaming(spark, plan, schemas, Path())
+def first_of_a_group(frame: DataFrame) -> DataFrame:
+    return frame.groupBy("k").applyInPandas(lambda rows: rows.head(1), frame.schema)
+
+
+def first_of_two_groups(frame: DataFrame) -> DataFrame:
+    groups = frame.groupBy("k")
+    return groups.cogroup(groups).applyInPandas(lambda one, _: one.head(1), frame.schema)
+
+
+def kept_by_the_clock(frame: DataFrame) -> DataFrame:
+    def keep(_key: Any, chunks: Iterator[Any], _state: Any) -> Iterator[Any]:
+        yield from chunks
+
+    timeout = GroupStateTimeout.ProcessingTimeTimeout
+    return frame.groupBy("k").applyInPandasWithState(keep, frame.schema, "n int", "append", timeout)
+
+
+NO_STREAMS = [
+    (no_window, "cannot run as a stream"),
+    (first_of_a_group, "of which a micro-batch holds some only .use an aggregate over a window"),
+    (first_of_two_groups, "of which a micro-batch holds some only"),
+    (kept_by_the_clock, "timers follow the clock"),
+]
+
+
+@pytest.mark.parametrize(("function", "reason"), NO_STREAMS)
+def test_a_stateful_function_is_checked_as_a_stream(
+    spark: SparkSession, function: Callable[..., DataFrame], reason: str
+) -> None:
+    with pytest.raises(UserError, match=reason) as raised:
+        analyse(spark, diagram_with(function), Path())
+    assert raised.value.name == "mine"
+
+
+def test_a_table_may_be_grouped_in_pandas(spark: SparkSession) -> None:
+    """It is whole in every micro-batch."""
+
+    def labelled(frame: DataFrame) -> DataFrame:
+        labels = spark.createDataFrame([("k0", 1), ("k0", 2)], "k string, n long")
+        firsts = labels.groupBy("k").applyInPandas(lambda rows: rows.head(1), labels.schema)
+        return frame.join(F.broadcast(firsts), "k")
+
+    assert "n bigint" in str(analyse(spark, diagram_with(labelled), Path())["mine"])

@@ -12,7 +12,7 @@ from spark.harness import LIMIT_S, same_rows, segment_bytes
 
 import australis as au
 from australis.diagram.model import Source
-from australis.live.run import Running
+from australis.runtime.run import Running
 from examples.demo_single import BATCH_QUERY, DIAGRAM, _connections
 
 

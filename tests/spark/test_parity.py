@@ -15,12 +15,12 @@ from reference.runs import run_diagram as run_reference
 from reference.test_expressions import EXPRESSIONS, SCHEMA
 from reference.test_state import chained
 from spark.harness import LIMIT_S, random_times, with_nulls
+from spark.operator_cases import A, B, table_a, table_b
 from spark.test_equal_logs import everything
-from spark.test_operators import A, B, table_a, table_b
 
 import australis as au
 from australis.diagram.model import Diagram
-from australis.live.run import Running
+from australis.runtime.run import Running
 from australis.streams.schema import Schema, parse_schema
 
 SECONDS = 8
@@ -37,7 +37,7 @@ def spark_logs(
             running.end(source)
         assert running.wait(LIMIT_S), "the run did not finish"
         last = diagram.buckets.last
-        logs = {s: list(running.datapath.logs[s].read(-1, last)) for s in diagram.results}
+        logs = {s: list(running.logs[s].read(-1, last)) for s in diagram.results}
         return logs, dict(running.schemas)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live.node.small_cluster import SmallCluster, write_cluster
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from runtime.node.small_cluster import SmallCluster, write_cluster
 
 import australis as au
 
@@ -83,8 +83,8 @@ def test_exactly_once_from_a_checkpoint(spark: SparkSession, c: SmallCluster) ->
     first = Sink()
     query = start(frame, first, checkpoint)
     until(lambda: len(first.rows) > 10, query)
-    begins = c.nodes["a"].output("counts").begins
-    until(lambda: c.nodes["a"].output("counts").begins > begins, query)
+    trimmed_upto = c.nodes["a"].output("counts").trimmed_upto
+    until(lambda: c.nodes["a"].output("counts").trimmed_upto > trimmed_upto, query)
     query.stop()
 
     again = max(first.batches) + 1
@@ -144,7 +144,7 @@ def test_what_is_no_longer_kept(spark: SparkSession, tmp_path: Path) -> None:
     au.register(spark)
     with SmallCluster(tmp_path, max_delay="20 s") as c:
         base = c.nodes["a"].base_bucket
-        c.until(lambda: c.nodes["a"].output("counts").begins > base + 5)
+        c.until(lambda: c.nodes["a"].output("counts").trimmed_upto > base + 5)
         frame = read(spark, c.path, startingBucket=str(base + 1))
         query = start(frame, Sink(), tmp_path / "checkpoint")
         with pytest.raises(StreamingQueryException, match="'counts' is no longer in the logs from"):

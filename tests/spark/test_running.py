@@ -14,7 +14,7 @@ from spark.harness import LIMIT_S, START_US
 
 import australis as au
 from australis.kernel.errors import Stopped, UserError
-from australis.live.run import Running
+from australis.runtime.run import Running
 from australis.spark.lane import BUSY
 
 SCHEMA = "t timestamp, v int"

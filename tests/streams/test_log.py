@@ -308,16 +308,16 @@ def test_what_nobody_needs_any_more_is_remembered_with_the_next_append() -> None
     disk = SimDisk()
     log = filled(disk)
     assert log.truncate(1) == 0, "its segment holds more"
-    assert (log.begins, log.truncated_to) == (1, -1)
-    assert open_log(disk).begins == -1
+    assert (log.trimmed_upto, log.truncated_to) == (1, -1)
+    assert open_log(disk).trimmed_upto == -1
     log.append([], 40 * SIZE)
     again = open_log(disk)
-    assert (again.begins, again.truncated_to) == (1, -1)
+    assert (again.trimmed_upto, again.truncated_to) == (1, -1)
     assert all_ids(again) == all_ids(log)
     again.truncate(9)
-    assert open_log(disk).begins == again.begins == 9
+    assert open_log(disk).trimmed_upto == again.trimmed_upto == 9
     again.restart_at(50)
-    assert open_log(disk).begins == 50
+    assert open_log(disk).trimmed_upto == 50
 
 
 def test_a_damaged_byte_stops_the_reader() -> None:

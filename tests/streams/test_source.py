@@ -37,13 +37,17 @@ class Run:
 
     disk: SimDisk = field(default_factory=SimDisk)
     late: list[int] = field(default_factory=list)
+    boundaries: list[int] = field(default_factory=list)
+    """For each late row, the boundary that it did not come before."""
     steps: list[tuple[SourceStep, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.log = StableLog(self.disk, SCHEMA, BUCKETS)
 
     def offer(self, source: SourceStream, batch: pa.RecordBatch) -> None:
-        self.late += source.offer(batch).column("n").to_pylist()
+        late = source.offer(batch)
+        self.late += late.rows.column("n").to_pylist()
+        self.boundaries += late.boundaries_us.tolist()
 
     def keep(self, step: SourceStep | None) -> None:
         if step is not None:
@@ -111,7 +115,7 @@ def _run_cut(stamps: Stamps, slack_us: int, data: st.DataObject) -> Run:
 def test_any_cutting_gives_the_same_log(stamps: Stamps, slack_us: int, data: st.DataObject) -> None:
     cut, once = _run_cut(stamps, slack_us, data), whole(stamps, slack_us)
     assert cut.segments() == once.segments()
-    assert cut.late == once.late
+    assert (cut.late, cut.boundaries) == (once.late, once.boundaries)
 
 
 @given(STAMPS, SLACKS, st.data())
@@ -152,7 +156,7 @@ def test_the_newest_time_itself_stays_open() -> None:
     source = SourceStream(SCHEMA, BUCKETS)
     source.offer(arrivals([SIZE]))
     assert source.due_boundary() == 0
-    assert source.offer(arrivals([SIZE, SIZE], 1)).num_rows == 0
+    assert source.offer(arrivals([SIZE, SIZE], 1)).rows.num_rows == 0
     source.offer(arrivals([SIZE, SIZE, SIZE + 1], 2))
     assert source.due_boundary() == SIZE
 
@@ -168,7 +172,25 @@ def test_the_clock_closes_buckets_without_tuples() -> None:
     assert source.close(3 * SIZE) is None
     assert source.close(SIZE) is None
     late = source.offer(arrivals([1, 2 * SIZE], 1))
-    assert late.column("n").to_pylist() == [1], "the published boundary makes it late"
+    assert late.rows.column("n").to_pylist() == [1], "the published boundary makes it late"
+
+
+def test_a_source_without_rows_follows_the_clock_after_a_while() -> None:
+    source = SourceStream(SCHEMA, BUCKETS, idle_us=3 * SIZE)
+    assert source.idle_clock(10 * SIZE) is None, "the time counts from the start"
+    assert source.idle_clock(13 * SIZE - 1) is None
+    assert source.idle_clock(13 * SIZE) == 13 * SIZE
+    source.close(source.due_boundary(13 * SIZE))
+    assert source.offer(arrivals([5 * SIZE])).rows.num_rows == 1
+    assert source.idle_clock(14 * SIZE) == 14 * SIZE, "a late row moves no boundary"
+    source.offer(arrivals([5 * SIZE, 14 * SIZE], 1))
+    assert source.idle_clock(15 * SIZE) is None
+    assert source.idle_clock(18 * SIZE) == 18 * SIZE
+
+
+def test_a_source_is_never_idle_unless_asked() -> None:
+    source = SourceStream(SCHEMA, BUCKETS)
+    assert [source.idle_clock(at * SIZE) for at in (0, 1, 1_000_000)] == [None, None, None]
 
 
 def test_a_row_read_again_but_overtaken_by_the_clock_is_late_not_lost() -> None:
@@ -180,7 +202,7 @@ def test_a_row_read_again_but_overtaken_by_the_clock_is_late_not_lost() -> None:
     again = SourceStream(SCHEMA, BUCKETS, boundary_us=2 * SIZE, cursor=step.cursor)
     again.close(again.due_boundary(clock_us=9 * SIZE))
     late = again.offer(arrivals([SIZE + 1, 2 * SIZE + 5], 1))
-    assert late.column("n").to_pylist() == [1]
+    assert late.rows.column("n").to_pylist() == [1]
 
 
 def test_the_cursor_waits_for_the_oldest_open_row() -> None:
@@ -199,7 +221,7 @@ def test_rows_need_the_row_schema() -> None:
     source = SourceStream(SCHEMA, BUCKETS)
     assert source.row_schema.names == ["_stime", "n"]
     empty = arrivals([])
-    assert source.offer(empty).num_rows == 0
+    assert source.offer(empty).rows.num_rows == 0
     assert source.pending_rows == 0
     assert Cursor() == Cursor(0, 0, 0)
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from streams.stream_data import BUCKETS, SIZE, plain
 
 from australis.kernel.ids import pack_id
-from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.schema import TIMESTAMP, Schema, TupleType, parse_schema
 from australis.streams.sunion import MergedSchema, SUnion
 
@@ -120,15 +119,6 @@ def test_nothing_merges_to_nothing() -> None:
     merged = union.merge([[], []])
     assert merged.num_rows == 0
     assert merged.schema == union.schema.arrow
-
-
-def test_a_bucket_is_stable_when_every_input_passed_it() -> None:
-    union = SUnion(MergedSchema((A, A)), BUCKETS)
-    assert union.stable_bucket([3 * SIZE, 5 * SIZE]) == 2
-    assert union.stable_bucket([3 * SIZE - 1, 5 * SIZE]) == 1
-    assert union.stable_bucket([0, 5 * SIZE]) == -1
-    assert union.stable_bucket([END_OF_STREAM_US, 2 * SIZE]) == 1
-    assert union.stable_bucket([END_OF_STREAM_US] * 2) == BUCKETS.last
 
 
 def test_the_boundary_row() -> None:

@@ -1,4 +1,4 @@
-"""A cell: the place of ants at one server."""
+"""A cell: the state machine of all ants at one server."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from australis.protocols.ants.events import (
     TellPlaced,
     Withdrawn,
 )
-from australis.protocols.ants.ground import Ground
-from australis.protocols.ants.leading import Leading
+from australis.protocols.ants.leader import QueryLeader
 from australis.protocols.ants.messages import (
     Enforced,
     Enforcement,
@@ -40,7 +39,7 @@ from australis.protocols.ants.messages import (
     Kept,
     Ping,
     Pong,
-    Release,
+    ReleaseShares,
     Report,
     Reporting,
     Routing,
@@ -52,19 +51,20 @@ from australis.protocols.ants.messages import (
 from australis.protocols.ants.scents import SCENT, Scents
 from australis.protocols.ants.scouting import WAIT, Scouting
 from australis.protocols.ants.seeking import Seeking
+from australis.protocols.ants.server_state import ServerState
 from australis.protocols.ants.trails import Towards, Trails
 from australis.queueing.links import Wire
 
 TIDY = "tidy"
 VERSIONS = 1 << 32
-"""A life has so many versions for its queries."""
+"""The number of query versions that one incarnation can assign."""
 
 
 class CellMachine:
     """One cell."""
 
-    ground_class = Ground
-    leading_class = Leading
+    ground_class = ServerState
+    leading_class = QueryLeader
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class CellMachine:
             self.name, self.ground, self.trails, self.scents, self.distances, self.options
         )
         self._seekings: dict[tuple[str, int, int], Seeking] = {}
-        self.leaders: dict[str, Leading] = {}
+        self.leaders: dict[str, QueryLeader] = {}
         self._first = 0
         self._messages: dict[type, Callable[[str, Any, int], list[Effect]]] = {
             Routing: self._routing,
@@ -102,14 +102,14 @@ class CellMachine:
             Kept: self._kept,
             Fetch: self._fetch,
             Fetched: self._fetched,
-            Release: self._release,
+            ReleaseShares: self._release,
             Scent: self._smell,
         }
 
     # --- events -------------------------------------------------------------------------------
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process an event and return its effects in order."""
         match event:
             case MessageReceived(sender, message):
                 return self._messages[type(message)](sender, message, now)
@@ -143,7 +143,7 @@ class CellMachine:
         raise AssertionError(f"unknown event {event}")
 
     def _start(self, started: Started, now: int) -> list[Effect]:
-        self._first = started.life * VERSIONS
+        self._first = started.incarnation * VERSIONS
         soon = self._rng.randrange(1, self.options.scent_us)
         effects: list[Effect] = [
             SetTimer(SCENT, now + soon),
@@ -171,12 +171,12 @@ class CellMachine:
         found = next((s for s in self._seekings.values() if seeking.timer(s.key) == name), None)
         return found.timed_out(now) if found is not None else []
 
-    # --- leading --------------------------------------------------------------------------------
+    # --- leaders --------------------------------------------------------------------------------
 
     def _lead(self, query: Query, now: int, placed: TellPlaced | None = None) -> list[Effect]:
         old = self.leaders.get(query.name)
         effects = old.end() if old is not None else []
-        self._first += VERSIONS >> 12  # whoever comes later has higher versions
+        self._first += VERSIONS >> 12  # a later leader has higher versions
         leader = self.leading_class(query, self.name, self._first, self.options, self._seek, now)
         self.leaders[query.name] = leader
         return [*effects, *leader.start(now, placed)]
@@ -285,7 +285,7 @@ class CellMachine:
         ]
         return [*effects, Send(sender, Fetched(query, version, tuple(sorted(there))))]
 
-    def _release(self, sender: str, message: Release, now: int) -> list[Effect]:
+    def _release(self, sender: str, message: ReleaseShares, now: int) -> list[Effect]:
         until = now + self.options.grace_us if message.soon else None
         self.ground.release(message.query, message.version, until)
         return []

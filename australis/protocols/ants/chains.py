@@ -1,14 +1,14 @@
-"""Chains: a query is placed one line of tasks at a time (ants 3.3, 3.8).
+"""Chains: a query is placed one sequence of tasks at a time (ants 3.3, 3.8).
 
-The first leads from the producer along the longest way to a consumer. Every other one leads from
-a producer to a task that is placed by then (it joins in), or from such a task to a consumer (it
-splits off). Edges that are on none of them are chains without tasks.
+The first chain leads from a producer along the longest path to a consumer. Every other one leads
+from a producer to a task placed earlier (it joins), or from such a task to a consumer (it splits
+off). Edges on none of these chains are chains without tasks.
 
-A chain does not know yet where others will join it or split off to; but it knows where these come from
-or go to in the end, or where their tasks are already, and is pulled there.
+The places where other chains will join a chain or split off are not known yet; but their final
+producers and consumers are, or the hosts of their tasks, and these pull the chain towards them.
 
-What some tasks in a row do to a server depends on the server only by its speed: so it is worked out
-once for a chain, for every first and last task, and a scout has only to look it up.
+The effect of consecutive tasks on a server depends on the server only through its speed: so it is
+computed once per chain, for every first and last task, and scouts look it up.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Chain:
-    """Tasks in a row, with what they come from and lead to."""
+    """Consecutive tasks with the source and the target of the sequence."""
 
     query: Query
     tasks: tuple[str, ...]
     source: str
-    """A producer, or the task it splits off from,"""
+    """A producer, or the task from which the chain splits off."""
     target: str
-    """a consumer, or the task it joins."""
+    """A consumer, or the task that the chain joins."""
 
     @property
     def splits(self) -> bool:
-        """Whether it comes from a task."""
+        """Whether the source is a task."""
         return self.source in self.query.task
 
     @property
     def joins(self) -> bool:
-        """Whether it leads to a task."""
+        """Whether the target is a task."""
         return self.target in self.query.task
 
     @property
@@ -59,7 +59,7 @@ class Chain:
 
 
 def chains(query: Query) -> list[Chain]:
-    """A query as chains, in an order in which they can be placed.
+    """The chains of a query, in an order in which they can be placed.
 
     >>> from australis.placement.queries import Consumer, Producer, Task
     >>> made = Query(
@@ -89,13 +89,13 @@ def _chains(query: Query) -> Iterator[Chain]:
 
 
 def _longest(query: Query, placed: set[str]) -> Chain:
-    """The longest line of tasks that are not placed; the first one leads from end to end."""
+    """The longest path of unplaced tasks; the first leads from a producer to a consumer."""
     length: dict[str, int] = {}
     before: dict[str, str] = {}
     for task in query.tasks:
         if task.name in placed:
             continue
-        # Of equally long ways the first will do.
+        # The first of several longest paths is taken.
         ways = [(length.get(source, 0), source) for source in task.inputs]
         best = max(ways, key=lambda way: way[0])
         length[task.name] = best[0] + 1
@@ -115,17 +115,17 @@ def _longest(query: Query, placed: set[str]) -> Chain:
 
 
 class Pull(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Tuples of a task that come from a server beside the chain, or go there."""
+    """A flow between a task of the chain and a server beside the chain."""
 
     task: int
-    """Its place in the chain."""
+    """The index of the task in the chain."""
     server: str
     costs: float
-    """What every second between them costs."""
+    """The cost of each second of latency between the two."""
 
 
 def pulls(chain: Chain, hosts: Mapping[str, str], metric: Metric) -> tuple[Pull, ...]:
-    """What joins a chain or splits off, other chains being where they are as far as that is known."""
+    """The pulls of all flows that join a chain or split off, towards known hosts or pinned ends."""
     query = chain.query
     ends = (chain.source, *chain.tasks, chain.target)
     own = set(itertools.pairwise(ends))
@@ -155,7 +155,7 @@ class Edges:
 
     @classmethod
     def of(cls, chain: Chain) -> Edges:
-        """Those into each task and into the target."""
+        """The edges into each task and into the target."""
         edges = chain.edges
         return cls(
             np.array([edge.weight for edge in edges]),
@@ -166,22 +166,22 @@ class Edges:
 
 @dataclass(frozen=True)
 class Parts:
-    """What the tasks from one to another, both included, do to a server of speed 1, as matrices."""
+    """The effect of consecutive tasks on a server of speed 1, as matrices by first and last."""
 
     load: Array
-    """Rates times the times that tuples keep the server busy,"""
+    """Rates times the times for which tuples occupy the server."""
     second: Array
-    """and rates times the mean squares of those times."""
+    """Rates times the mean squares of those times."""
     main_weight: Array
-    """The part of the flows that enter with the chain,"""
+    """The fraction of the flows that enter through the chain."""
     side_weight: Array
-    """and that come from elsewhere."""
+    """The fraction of the flows that enter from outside the chain."""
     served: Array
-    """How long tuples are worked on, each as often as it counts."""
+    """The weighted sum of the processing times of tuples."""
 
 
 def parts(chain: Chain) -> Parts:
-    """Work out all parts of a chain."""
+    """Compute the parts of a chain for all first and last tasks."""
     query, size = chain.query, len(chain.tasks)
     load, second, main_weight, side_weight, served = np.zeros((5, size, size))
     edges = chain.edges
@@ -210,7 +210,7 @@ def parts(chain: Chain) -> Parts:
 
 
 def _entry(edge: Edge, busy: float, own: float) -> Array:
-    """What an edge does that enters a server there: tuples come at random, and the times they take
-    are exponential (`placement.model` says the same)."""
+    """The effect of an edge that enters a server: Poisson arrivals, and exponential service times
+    as in `placement.model`."""
     busy_s, square = edge.rate * busy, edge.rate * busy * busy * 2
     return np.array([busy_s, square, edge.weight, edge.weight * own])

@@ -1,8 +1,7 @@
-"""Distances: how far some servers are from a cell.
+"""The distances in seconds from a cell to some servers.
 
-A chain that others join or split off from should not lead past where those come from or go to. So a
-cell that ants come by, which look for servers for such a chain, asks these servers, and takes half the
-time until they answer.
+A chain should not lead past the ends of other chains that join it or split off from it. So a cell
+visited by scouts for such a chain pings these ends, and takes half the round-trip time.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from australis.protocols.ants.events import AntOptions
 from australis.protocols.ants.messages import Ping, Pong
 
 Far = tuple[tuple[str, float], ...]
-"""Servers, and how many seconds away they are."""
+"""Servers with their distances in seconds."""
 
 
 class Distances:
-    """What one cell knows of them."""
+    """The distances that one cell knows."""
 
     def __init__(self, name: str, options: AntOptions) -> None:
         self._name = name
@@ -28,7 +27,7 @@ class Distances:
         self._asked_us: dict[str, int] = {}
 
     def ask(self, servers: Iterable[str], now: int) -> list[Effect]:
-        """Ask servers that have not been asked lately."""
+        """Ping servers that have not been asked recently."""
         due = [
             server
             for server in servers
@@ -39,22 +38,22 @@ class Distances:
         return [Send(server, Ping(now)) for server in due]
 
     def _after(self, server: str) -> int:
-        """One that has answered need not be asked again for long."""
+        """The time after which a server is asked again, which is longer once it has answered."""
         known = server in self._far_s
         return self._options.expiry_us if known else self._options.resend_us
 
     def answered(self, server: str, pong: Pong, now: int) -> None:
-        """A server has answered."""
+        """Note a server's distance from its answer."""
         self._far_s[server] = (now - pong.asked_us) / 2 / SECOND
 
     def expire(self, now: int) -> None:
-        """Forget those that nobody has asked for."""
+        """Forget distances that no scout has needed recently."""
         for server, asked in list(self._asked_us.items()):
             if now - asked > 2 * self._options.expiry_us:
                 del self._asked_us[server]
                 self._far_s.pop(server, None)
 
     def of(self, servers: Iterable[str]) -> Far:
-        """Those that are known."""
+        """The known distances to these servers."""
         far = {**self._far_s, self._name: 0.0}
         return tuple((server, far[server]) for server in servers if server in far)

@@ -1,4 +1,4 @@
-"""What happens to a cell, what it asks of its server, and what can be set about it."""
+"""Events of a cell, the effects it returns to its server, and its options."""
 
 from __future__ import annotations
 
@@ -15,95 +15,95 @@ from australis.protocols.ants.messages import Rank, Routing, Scout
 
 @dataclass(frozen=True)
 class AntOptions:
-    """The settings of a colony."""
+    """The options of a colony."""
 
     metric: Metric = LATENCY
-    """What counts."""
+    """The objective of placements."""
     routing_ants: int = 20
-    """So many leave for a destination to which no way is known yet, or when too few scouts come back."""
+    """The number of routing ants sent if no path is known, or too few scouts return."""
     routes_needed: int = 8
-    """So many have to be back before scouts leave."""
+    """The number of routing ants that must return before scouts leave."""
     scouts: int = 12
-    """So many leave at once"""
+    """The number of scouts sent at once for a query that is not placed yet."""
     scouts_again: int = 4
-    """(so many if the query runs already and something better is looked for),"""
+    """The number of scouts sent at once to improve on the placement of a running query."""
     reports_needed: int = 8
-    """and the best report is taken when so many have come."""
+    """The number of reports after which the best one is taken."""
     patience_us: int = 2 * SECOND
-    """So long ants are waited for before more leave,"""
+    """The time for which a search waits for ants before it sends more."""
     tries: int = 5
-    """so often."""
+    """The number of times a search waits for ants."""
     outstanding: float = 0.02
-    """A report is taken at once if nothing on its way could cost less by more than this part."""
+    """A report is taken at once if it exceeds its path's lower bound by at most this fraction."""
     reinforcement: float = 0.2
-    """How much a trip as good as the best changes a vector."""
+    """The change of a vector by a trip as good as the best."""
     failures_told: int = 3
-    """So many scouts that failed on one way discourage it."""
+    """The number of scouts that have to fail on a path before it is discouraged."""
     expiry_us: int = 60 * SECOND
-    """Vectors that nobody has used for so long are forgotten."""
+    """The time after which unused vectors are forgotten."""
     scent_us: int = 5 * SECOND
-    """So often a cell tells its neighbours what it knows of servers,"""
+    """The interval at which a cell tells its neighbours about servers it knows."""
     known: int = 6
-    """of so many at most,"""
+    """The maximum number of servers in such a message."""
     detours: int = 2
-    """of which a scout takes so many into account at each stop,"""
+    """The maximum number of detours that a scout considers at each stop."""
     typical_work: float = 0.01
-    """the best ones for so much work."""
+    """The amount of work by which servers are ranked as detours."""
     again_us: int = 10 * SECOND
-    """So often a leader looks for something better, more seldom while it finds nothing,"""
+    """The shortest interval between searches for a better placement; it grows without success."""
     beta: float = 1.1
-    """and takes it if what there is costs so many times as much,"""
+    """The factor by which a running placement must exceed a new one in cost to be replaced."""
     settle_us: int = 20 * SECOND
-    """but not so soon after the last time, and each time twice as long if it has just been taken
-    back: placements do not swing to and fro."""
+    """The time after a placement in which it is not replaced, doubled when a move is taken back, so
+    that placements do not oscillate."""
     tolerance: float = 0.2
-    """A placement may cost so much more than its report says when it is enforced."""
+    """The fraction by which a placement may exceed its reported cost when it is enforced."""
     hold_us: int = 10 * SECOND
-    """A share that is held is let go after this, unless it is to be kept;"""
+    """The time for which a share is held unless it is confirmed."""
     lease_us: int = 30 * SECOND
-    """one that is kept, when its leader has not been heard of for so long."""
+    """The time for which a confirmed share runs without a message from its leader."""
     grace_us: int = 20 * SECOND
-    """What others use is there for so long after it is not wanted any more."""
+    """The time for which a share that others use remains after its query has left."""
     reuse: bool = True
-    """Whether tasks of other queries are used that make the same."""
+    """Whether equal tasks of other queries are reused."""
     resend_us: int = 500 * MILLISECOND
 
 
 class Started(Event, frozen=True, gc=False):
-    """A life begins; these queries have a producer here and are to be led from here."""
+    """An incarnation starts, with the queries that have a producer here and are led from here."""
 
-    life: int
+    incarnation: int
     queries: tuple[Query, ...] = ()
     placed: tuple[TellPlaced, ...] = ()
-    """Where those run that ran in an earlier life, as was told last."""
+    """The placements that earlier incarnations reported last."""
 
 
 class Submitted(Event, frozen=True, gc=False):
-    """A query is to be placed, in place of an earlier one of that name; here is a producer of it."""
+    """A query with a producer here is to be placed, replacing an earlier query of that name."""
 
     query: Query
 
 
 class Withdrawn(Event, frozen=True, gc=False):
-    """A query is not wanted any longer."""
+    """The user withdraws a query."""
 
     name: str
 
 
 class Measured(Event, frozen=True, gc=False):
-    """What a query does has changed, as far as was measured: its rates, sizes or work."""
+    """The measured rates, sizes or work of a query have changed."""
 
     query: Query
 
 
 class Disturbed(Event, frozen=True, gc=False):
-    """What uses the server besides queries has changed."""
+    """The load on the server besides queries has changed."""
 
     use: Use
 
 
 class Aged(Event, frozen=True, gc=False):
-    """How old what a task here puts out is then, as far as was measured."""
+    """The measured age of the tuples that a task here emits."""
 
     query: str
     task: str
@@ -111,7 +111,7 @@ class Aged(Event, frozen=True, gc=False):
 
 
 class StateCame(Event, frozen=True, gc=False):
-    """What a task remembers is here now."""
+    """The state of a task has arrived here."""
 
     query: str
     version: int
@@ -119,19 +119,19 @@ class StateCame(Event, frozen=True, gc=False):
 
 
 class Dequeued(Event, frozen=True, gc=False):
-    """An ant has waited its turn in the server's queue."""
+    """An ant has passed the server's queue."""
 
     ant: Routing | Scout
 
 
 class Queue(Effect, frozen=True, gc=False):
-    """Let an ant wait at the end of the server's queue like a tuple."""
+    """Put an ant into the server's queue like a tuple."""
 
     ant: Routing | Scout
 
 
 class FetchState(Effect, frozen=True, gc=False):
-    """Bring what a task remembers here; the version that runs goes on meanwhile."""
+    """Fetch the state of a task to this server while the running version continues."""
 
     query: str
     version: int
@@ -140,7 +140,7 @@ class FetchState(Effect, frozen=True, gc=False):
 
 
 class TellPlaced(Effect, frozen=True, gc=False):
-    """A query runs: where, and what that costs. Kept for the next life."""
+    """A query runs with this placement and cost; kept for the next incarnation."""
 
     query: str
     version: int
@@ -152,7 +152,7 @@ class TellPlaced(Effect, frozen=True, gc=False):
 
 
 class TellUnplaced(Effect, frozen=True, gc=False):
-    """A query could not be placed, for now."""
+    """A query could not be placed for now."""
 
     query: str
     why: str

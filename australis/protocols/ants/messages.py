@@ -1,4 +1,4 @@
-"""Ants, which are messages between cells, and what cells tell each other besides."""
+"""Ants, which are messages between cells, and the other messages of cells."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import msgspec
 from australis.kernel.machine import Message
 from australis.placement.queries import Query
 from australis.placement.reuse import Tap
-from australis.protocols.ants.along import Stop
 from australis.protocols.ants.chains import Pull
-from australis.protocols.ants.sights import ServerSight, Way
+from australis.protocols.ants.observations import ServerObservation, Way
+from australis.protocols.ants.path_search import Stop
 
 
 class Hop(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A cell an ant came by, and how long it took from there to the next one."""
+    """A cell on an ant's path, and the duration of the hop to the next one."""
 
     cell: str
     took_us: int
@@ -25,58 +25,58 @@ class Routing(Message, frozen=True, gc=False):
     destination: str
     hops: tuple[Hop, ...]
     at: str
-    """The cell it left last,"""
+    """The last cell it left."""
     since_us: int
-    """and when it came there."""
+    """The time when it reached that cell."""
     age_us: int = 0
-    """What all hops took, those on cycles included."""
+    """The duration of all hops, including those on cycles."""
     steps: int = 0
-    """How many cells it has come by, those on cycles included."""
+    """The number of cells visited, including those on cycles."""
     beside: tuple[str, ...] = ()
-    """Servers that will matter for how far they are."""
+    """Servers whose distances scouts will need."""
 
 
 class Ping(Message, frozen=True, gc=False):
-    """Answer, so that it is seen how far away you are."""
+    """Asks for a `Pong` to measure the distance."""
 
     asked_us: int
 
 
 class Pong(Message, frozen=True, gc=False):
-    """The answer."""
+    """The answer to a `Ping`."""
 
     asked_us: int
 
 
 class Homing(Message, frozen=True, gc=False):
-    """A routing ant on its way back; the cells it still comes by are on its back."""
+    """A routing ant on its way back; the cells it still visits are in it."""
 
     destination: str
     hops: tuple[Hop, ...]
     next: str
-    """The cell it comes from, one hop closer to the destination,"""
+    """The cell it comes from, one hop closer to the destination."""
     took_us: int
-    """and how long it took from there."""
+    """The duration from that cell to the destination."""
 
 
 Rank = tuple[int, str]
-"""When a query came, and its name. A query uses tasks of earlier ones only: never in a circle."""
+"""The arrival time and the name of a query, which uses tasks of earlier ones only (no cycles)."""
 
 
 class Goal(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What scouts look for: servers for one chain of a query."""
+    """The goal of scouts: servers for one chain of a query."""
 
     query: Query
     version: int
     chain: int
     hosts: dict[str, str]
-    """Where the chains before it are to be."""
+    """The hosts of tasks in earlier chains."""
     again: bool = False
     """Whether the query runs already."""
     pulls: tuple[Pull, ...] = ()
-    """What joins the chain or splits off."""
+    """The flows that join the chain or split off."""
     rank: Rank | None = None
-    """If tasks of queries that rank before it may be used: where it ranks."""
+    """The rank of the query if tasks of earlier queries may be used."""
 
 
 class Scout(Message, frozen=True, gc=False):
@@ -89,11 +89,11 @@ class Scout(Message, frozen=True, gc=False):
     greed: int
     stops: tuple[Stop, ...]
     steps: int = 0
-    """How many cells it has come by, those on cycles included."""
+    """The number of cells visited, including those on cycles."""
     taps: tuple[Tap, ...] = ()
-    """Tasks of others it has seen that make what is wanted."""
+    """Reusable tasks of other queries on its path."""
     straight: bool = False
-    """Whether it goes the network's own way, whatever pheromones say."""
+    """Whether it follows the network's route instead of pheromones."""
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -101,60 +101,60 @@ class Report(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     hosts: dict[str, str]
     routes: dict[str, tuple[str, ...]]
-    """By the task or consumer at the end of an edge; the chain says which edge."""
+    """The routes, by the task or consumer at the end of an edge; the chain gives the other end."""
     cost: float
     least: float
-    """Nothing on its way could have cost less."""
+    """A lower bound on the cost of any placement on its path."""
     pulled: float = 0.0
-    """What it would cost besides to reach the servers it should be near."""
+    """The additional cost of the flows to servers that pull the chain."""
 
 
 class Reporting(Message, frozen=True, gc=False):
-    """A scouting ant on its way back with a report, or with none: then its way is discouraged."""
+    """A scouting ant on its way back with a report; without one its path is discouraged."""
 
     goal: tuple[str, int, int]
     """Query, version and chain."""
     number: int
     destination: str
     path: tuple[str, ...]
-    """The cells it still comes by, the next one last,"""
+    """The cells it still visits, the next one last."""
     come_by: str
-    """and the one it comes from."""
+    """The cell it comes from."""
     report: Report | None
     taps: tuple[Tap, ...] = ()
 
 
 class Seek(Message, frozen=True, gc=False):
-    """Let your ants look for servers for a chain that begins at your place."""
+    """Asks the cell at a chain's source to search for servers for the chain."""
 
     goal: Goal
     destination: str
 
 
 class Sought(Message, frozen=True, gc=False):
-    """The best that was found for a chain, if anything was."""
+    """The best report for a chain, if there is one."""
 
     query: str
     version: int
     chain: int
     report: Report | None
     taps: tuple[Tap, ...] = ()
-    """Tasks of others that make what is wanted."""
+    """Reusable tasks of other queries."""
 
 
 class Share(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a cell has of a query: tasks to run, edges whose tuples it sends to a neighbour, and tasks
-    of other queries it takes tuples from."""
+    """A cell's share of a placement: tasks to run, edges whose tuples it sends to a neighbour, and
+    tasks of other queries whose tuples it reuses."""
 
     cell: str
     tasks: tuple[str, ...]
     sends: tuple[tuple[str, str, str], ...]
-    """The neighbour, and the two ends of the edge."""
+    """The neighbour and the two ends of the edge."""
     taps: tuple[Tap, ...] = ()
 
 
 class Enforcement(Message, frozen=True, gc=False):
-    """An enforcement ant: each cell in turn works out again what its share costs, and holds it."""
+    """An enforcement ant: each cell in turn recomputes the cost of its share and holds it."""
 
     query: Query
     version: int
@@ -163,17 +163,17 @@ class Enforcement(Message, frozen=True, gc=False):
     at: int
     cost: float
     most: float
-    """If it costs more than this it is not done."""
+    """The maximum cost at which the placement is enforced."""
     rank: Rank
     remembers: tuple[tuple[str, str], ...] = ()
-    """Where tasks are, by signature, that remember something, those of other queries included."""
+    """The servers of stateful tasks by signature, including those of other queries."""
     beside: bool = False
-    """Whether the version that runs stays for a while, because others use it: then there must be room
-    for both."""
+    """Whether the running version remains for a while because others use it, so that there must be
+    room for both."""
 
 
 class Enforced(Message, frozen=True, gc=False):
-    """An enforcement ant is back: with what it costs, or with the cell that would not have it."""
+    """The result of an enforcement ant: the cost, or the cell that refused its share."""
 
     query: str
     version: int
@@ -182,64 +182,64 @@ class Enforced(Message, frozen=True, gc=False):
 
 
 class Keep(Message, frozen=True, gc=False):
-    """Run your share of a query, and keep it for a while; said again and again."""
+    """Run a share of a query, or renew its lease."""
 
     query: str
     version: int
 
 
 class Kept(Message, frozen=True, gc=False):
-    """Whether a cell has its share, and what that costs now."""
+    """Whether a cell has its share, and its present cost."""
 
     query: str
     version: int
     there: bool
     cost: float = 0.0
     tapped: bool = False
-    """Whether other queries use a task of it."""
+    """Whether other queries use a task of the share."""
     ends: bool = False
-    """Whether a task of others that it uses will soon be gone."""
+    """Whether a task of another query that it uses will soon be gone."""
 
 
 class Fetch(Message, frozen=True, gc=False):
-    """Get what tasks remember that run elsewhere so far, and go on holding your share meanwhile."""
+    """Fetch the state of tasks that run elsewhere so far, while the share is held."""
 
     query: str
     version: int
     tasks: dict[str, str]
-    """Where each runs so far."""
+    """The present host of each task."""
 
 
 class Fetched(Message, frozen=True, gc=False):
-    """What tasks remember has arrived."""
+    """The state of these tasks has arrived."""
 
     query: str
     version: int
     tasks: tuple[str, ...]
 
 
-class Release(Message, frozen=True, gc=False):
-    """Stop a share of a query, or hold it no longer."""
+class ReleaseShares(Message, frozen=True, gc=False):
+    """Stop or no longer hold a share of a query."""
 
     query: str
     version: int
     soon: bool = False
-    """Not at once: others use some of it, and are to look for something else first."""
+    """Whether to release the share after a grace period, since other queries use it."""
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A server that may be worth a detour, as a cell knows it."""
 
-    server: ServerSight
+    server: ServerObservation
     path: tuple[str, ...]
-    """From the cell to it, both included."""
+    """The path from the cell to the server, both included."""
     there: Way
     back: Way
     seen_us: int
 
 
 class Scent(Message, frozen=True, gc=False):
-    """What a cell knows of itself and of servers near it, for its neighbours."""
+    """A cell's knowledge of itself and of servers near it, for its neighbours."""
 
     known: tuple[Known, ...]
     link: Way

@@ -1,4 +1,4 @@
-"""Pheromones: how often ants take which neighbour towards a destination, and what trips took."""
+"""Pheromones: the probabilities of neighbours towards a destination, and statistics of trips."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from math import sqrt
 from random import Random
 
 LEAST = 0.01
-"""No neighbour is ever quite forgotten: its part of an even share does not fall below this."""
+"""The least probability of a neighbour, as a fraction of an equal share."""
 WINDOW = 50
-"""Means and variances are over about so many trips."""
+"""The approximate number of trips in the moving mean and variance."""
 Z = 1.7
-"""A trip is good up to so many standard errors above the mean."""
+"""A trip is good if it exceeds the mean by at most this number of standard errors."""
 
 
 class Vector:
@@ -29,11 +29,11 @@ class Vector:
         self._parts = [1 / len(self._names)] * len(self._names)
 
     def probability(self, neighbour: str) -> float:
-        """How likely it is that an ant takes this one."""
+        """The probability that an ant takes this neighbour."""
         return self._parts[self._names.index(neighbour)]
 
     def reinforce(self, neighbour: str, r: float) -> None:
-        """Make one likelier and the others less so (1, 2)."""
+        """Raise the probability of one neighbour and lower the others (1, 2)."""
         assert 0 <= r <= 1, "reinforcements are parts"
         at = self._names.index(neighbour)
         self._parts = [p * (1 - r) for p in self._parts]
@@ -41,7 +41,7 @@ class Vector:
         self._level()
 
     def discourage(self, neighbour: str, r: float) -> None:
-        """Make one less likely and the others more so."""
+        """Lower the probability of one neighbour and raise the others."""
         assert 0 <= r <= 1, "reinforcements are parts"
         if len(self._names) > 1:
             self._parts[self._names.index(neighbour)] *= 1 - r
@@ -54,7 +54,7 @@ class Vector:
         self._parts = [p / total for p in parts]
 
     def choose(self, rng: Random, allowed: Iterable[str]) -> str:
-        """One of these, as the probabilities say."""
+        """Choose one of these neighbours at random, by their probabilities."""
         names = [name for name in self._names if name in set(allowed)]
         weights = [self.probability(name) for name in names]
         return rng.choices(names, weights)[0]
@@ -62,7 +62,7 @@ class Vector:
 
 @dataclass
 class Trips:
-    """How long ants took to a destination: mean, variance, and the best of late."""
+    """The durations of trips to a destination: mean, variance, and the recent best."""
 
     mean_s: float = 0.0
     variance: float = 0.0
@@ -70,7 +70,7 @@ class Trips:
     number: int = 0
 
     def add(self, took_s: float) -> None:
-        """One more."""
+        """Add the duration of a trip."""
         self.number += 1
         if self.number == 1:
             self.mean_s = self.best_s = took_s
@@ -79,11 +79,11 @@ class Trips:
         off = took_s - self.mean_s
         self.mean_s += part * off
         self.variance += part * (off * off - self.variance)
-        # What was best long ago may not be possible any more.
+        # The best decays towards the mean, since it may not be possible any more.
         self.best_s = min(took_s, self.best_s + part * (self.mean_s - self.best_s) / 5)
 
     def good(self, took_s: float) -> bool:
-        """Whether a trip is below the mean and its confidence interval.
+        """Whether a trip is at most the mean plus its confidence interval.
 
         >>> trips = Trips()
         >>> for took in (1.0, 1.2, 0.8):

@@ -1,35 +1,35 @@
-"""Scents: servers beside the way that may be worth a detour.
+"""Scents: servers beside the path that may be worth a detour.
 
-A scout comes by the servers on its way, and the quickest way need not lead past a fast server. So
-cells tell their neighbours, now and then, of the best servers they know, themselves included; each
-adds the way to the neighbour it heard of them from. What is far or busy fades.
+A scout observes the servers on its path, and the fastest path need not pass a fast server. So cells
+periodically tell their neighbours about the best servers they know, themselves included; each adds
+the path to the neighbour that told it. Distant or busy servers drop out.
 """
 
 from __future__ import annotations
 
 from australis.kernel.machine import Effect, Send, SetTimer
-from australis.protocols.ants.along import Detour
 from australis.protocols.ants.events import AntOptions
-from australis.protocols.ants.ground import Ground
 from australis.protocols.ants.messages import Known, Scent
-from australis.protocols.ants.sights import Way
+from australis.protocols.ants.observations import Way
+from australis.protocols.ants.path_search import Detour
+from australis.protocols.ants.server_state import ServerState
 
 SCENT = "scent"
 STALE = 4
-"""What was not told again in so many rounds is forgotten."""
+"""The number of rounds after which a server that is not mentioned again is forgotten."""
 
 
 class Scents:
-    """The servers a cell knows of."""
+    """The servers that a cell knows."""
 
-    def __init__(self, name: str, ground: Ground, options: AntOptions) -> None:
+    def __init__(self, name: str, ground: ServerState, options: AntOptions) -> None:
         self._name = name
         self._ground = ground
         self._options = options
         self._known: dict[str, Known] = {}
 
     def tell(self, now: int) -> list[Effect]:
-        """Tell the neighbours."""
+        """Tell the neighbours about the best known servers."""
         self._forget(now)
         me = Known(self._ground.here(), (self._name,), Way(), Way(), now)
         effects: list[Effect] = [SetTimer(SCENT, now + self._options.scent_us)]
@@ -41,7 +41,7 @@ class Scents:
         return effects
 
     def told(self, sender: str, scent: Scent, now: int) -> None:
-        """A neighbour tells what it knows."""
+        """Take the servers that a neighbour tells about."""
         if sender not in self._ground.links:
             return
         there = self._ground.link(sender).way
@@ -64,20 +64,20 @@ class Scents:
             self._known = {k.server.name: k for k in keep}
 
     def _takes(self, new: Known, old: Known, now: int) -> bool:
-        """Whether to believe another way to a server: news of the same way, a better way, or any if the
-        one that was known is not heard of any more."""
+        """Whether to replace the known path to a server: by news of the same path, by a better
+        path, or by any path if the known one is not mentioned any more."""
         if new.path == old.path:
             return new.seen_us >= old.seen_us
         lost_us = (2 + len(old.path)) * self._options.scent_us
         return self._rank(new) < self._rank(old) or now - old.seen_us > lost_us
 
     def detours(self) -> tuple[Detour, ...]:
-        """The best of them, for a scout."""
+        """The best known servers, for a scout."""
         best = sorted(self._known.values(), key=self._rank)[: self._options.detours]
         return tuple(Detour(k.server, k.path, k.there, k.back) for k in best)
 
     def _rank(self, known: Known) -> tuple[float, str]:
-        """How long typical work would take there, with the way there and back."""
+        """The time of typical work at a server, including the paths there and back."""
         server = known.server
         free = max(1e-3, min(server.bound, 1.0) - server.use.load)
         away_s = (
@@ -86,7 +86,7 @@ class Scents:
         return away_s + self._options.typical_work / server.speed / free, server.name
 
     def _forget(self, now: int) -> None:
-        # A round is added for every hop, since news of far servers are old when they come.
+        # Each hop adds a round, since news of distant servers are old when they arrive.
         every = self._options.scent_us
         self._known = {
             name: known

@@ -1,4 +1,4 @@
-"""Scouting ants at a cell: they look, go on, turn round, and report (ants 3.7)."""
+"""Scouting ants at a cell: they observe, go on, turn round, and report (ants 3.7)."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ import msgspec
 from australis.kernel.durations import MILLISECOND
 from australis.kernel.machine import Effect, Send, SetTimer
 from australis.placement.queries import Query
-from australis.protocols.ants.along import Found, Stop, best_along
 from australis.protocols.ants.chains import Chain, Parts, chains, parts
 from australis.protocols.ants.distances import Distances
 from australis.protocols.ants.events import AntOptions, Queue
-from australis.protocols.ants.ground import Ground
 from australis.protocols.ants.messages import Goal, Report, Reporting, Scout
+from australis.protocols.ants.path_search import Found, Stop, best_along
 from australis.protocols.ants.scents import Scents
-from australis.protocols.ants.trails import MOST_STEPS, Trails
+from australis.protocols.ants.server_state import ServerState
+from australis.protocols.ants.trails import MAX_STEPS, Trails
 
 WAIT = "wait"
 WAIT_US = 300 * MILLISECOND
-"""So long a scout waits to hear how far some servers are."""
-MOST_FAILED = 256
-"""Scouts that failed are remembered for so many ways."""
+"""The time for which a scout waits for missing distances."""
+MAX_FAILED = 256
+"""The maximum number of paths for which failed scouts are remembered."""
 
 
 @lru_cache(maxsize=512)
 def chain_of(query: Query, number: int) -> tuple[Chain, Parts]:
-    """A chain of a query, and what its parts do."""
+    """A chain of a query and its parts."""
     chain = chains(query)[number]
     return chain, parts(chain)
 
 
 class Scouting:
-    """What scouts do at one cell."""
+    """The scouting ants at one cell."""
 
     def __init__(
         self,
         name: str,
-        ground: Ground,
+        ground: ServerState,
         trails: Trails,
         scents: Scents,
         distances: Distances,
@@ -51,14 +51,14 @@ class Scouting:
         self._distances = distances
         self._options = options
         self._failed: dict[tuple[str, ...], set[int]] = {}
-        """How greedy those were that failed, by the way they came."""
+        """The greeds of failed scouts, by path."""
         self._waiting: list[Scout] = []
-        """Those that want to know how far some servers are."""
+        """Scouts that wait for the distances of servers."""
         self.evaluations = 0
-        """How often the wait in a queue was worked out."""
+        """The number of waiting times computed."""
 
     def arrived(self, ant: Scout, now: int) -> list[Effect]:
-        """One comes by: it looks around, and waits its turn or turns round."""
+        """Receive a scout, which observes this cell and waits for missing distances if needed."""
         stops = ant.stops
         visited = [stop.server.name for stop in stops]
         if self._name in visited:
@@ -76,13 +76,13 @@ class Scouting:
         return [*asks, *self._looked(ant, now)]
 
     def _looked(self, ant: Scout, now: int) -> list[Effect]:
-        """One has seen what there is to see here."""
+        """Turn a scout round at its destination, or put it into the server's queue."""
         if self._name == ant.destination:
             return self._turn(ant, now)
-        return [Queue(ant)] if ant.steps <= MOST_STEPS else []
+        return [Queue(ant)] if ant.steps <= MAX_STEPS else []
 
     def measured(self, now: int, patient: bool = True) -> list[Effect]:
-        """A server has answered how far it is, or those who wait for that will wait no longer."""
+        """Resume waiting scouts whose distances are known, or all of them if not `patient`."""
         waited, self._waiting = self._waiting, []
         effects: list[Effect] = []
         for ant in waited:
@@ -103,7 +103,7 @@ class Scouting:
         return Stop(here, None, self._scents.detours(), far)
 
     def go_on(self, ant: Scout, now: int) -> list[Effect]:
-        """One has waited its turn: on to the next cell."""
+        """Send a scout that has passed the queue to the next cell."""
         visited = {stop.server.name for stop in ant.stops}
         to = self._trails.towards(ant.destination) if ant.straight else None
         if to is None:
@@ -114,7 +114,7 @@ class Scouting:
         return [Send(to, ant)]
 
     def _turn(self, ant: Scout, now: int) -> list[Effect]:
-        """It is at its destination: it makes up its mind and goes back."""
+        """Compute the best placement at the destination and send the scout back with it."""
         chain, its_parts = chain_of(ant.goal.query, ant.goal.chain)
         path = tuple(stop.server.name for stop in ant.stops)
         size = len(chain.tasks)
@@ -125,7 +125,7 @@ class Scouting:
             chain, its_parts, ant.stops, ant.alpha, ant.greed, metric, ant.goal.pulls
         )
         if found is None and not ant.taps:
-            if len(self._failed) >= MOST_FAILED and path not in self._failed:
+            if len(self._failed) >= MAX_FAILED and path not in self._failed:
                 del self._failed[next(iter(self._failed))]  # the oldest
             greeds = self._failed.setdefault(path, set())
             greeds.add(ant.greed)
@@ -138,12 +138,12 @@ class Scouting:
         return self.back(back)
 
     def back(self, ant: Reporting) -> list[Effect]:
-        """On to the next cell on the way back."""
+        """Send a scout to the next cell on its way back."""
         to = ant.path[-1] if ant.path else self._name
         return [Send(to, ant)]
 
     def returning(self, ant: Reporting, now: int) -> list[Effect] | None:
-        """One comes by on its way back; None if it is at home here."""
+        """Receive a scout on its way back; None if it has reached its origin."""
         if not ant.path:
             return None
         if ant.report is None and not ant.taps:

@@ -1,4 +1,4 @@
-"""Seeking: ants look for servers for one chain, from the cell where it begins (ants 3.4, 3.7, 3.8)."""
+"""Searches for servers for one chain, by ants from the cell at its source (ants 3.4, 3.7, 3.8)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from australis.protocols.ants.trails import Trails
 
 Done = Callable[[Report | None, tuple[Tap, ...], int], list[Effect]]
 ALPHAS = (0.5, 1.0)
-"""Scouts accept loads up to something between these."""
+"""The range of the load limits of scouts."""
 FEWEST = 3
-"""So many reports will do when the others are long in coming."""
+"""The number of reports that is enough when the search has timed out."""
 STRAIGHT = 4
-"""One of so many goes the network's own way."""
+"""One in this number of scouts follows the network's route."""
 
 
 def timer(key: tuple[str, int, int]) -> str:
@@ -27,7 +27,7 @@ def timer(key: tuple[str, int, int]) -> str:
 
 
 class Seeking:
-    """One search: routing ants first, then scouts, until enough of them are back."""
+    """One search: routing ants first, then scouts, until enough of them have returned."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class Seeking:
         self._numbers = 0
         self._reports: dict[int, Report] = {}
         self._taps: dict[tuple[str, str, int], Tap] = {}
-        """By the task that is not needed, and what it can be taken from."""
+        """Reusable tasks found, by the task that is not needed and their own query and version."""
         self._tries_left = options.tries
         self._scouts = options.scouts_again if goal.again else options.scouts
 
     def start(self, now: int, at_home: bool) -> list[Effect]:
-        """Let routing ants leave, unless the way is known or there is none to go."""
+        """Send routing ants, or scouts at once if paths are known or the destination is here."""
         effects: list[Effect] = [SetTimer(timer(self.key), now + self._options.patience_us)]
         known = self._trails.trips.get(self.destination)
         if at_home or (known is not None and known.number >= self._options.routes_needed):
@@ -69,7 +69,7 @@ class Seeking:
         return self._trails.send(self.destination, self._options.routing_ants, now, beside)
 
     def ant_back(self, now: int) -> list[Effect]:
-        """A routing ant to this destination is back."""
+        """Count a routing ant that has returned from this destination."""
         self._back += 1
         if self._back < self._options.routes_needed or self._scouts_left:
             return []
@@ -83,7 +83,7 @@ class Seeking:
         for _ in range(self._scouts):
             self._numbers += 1
             alpha, greed = self._rng.uniform(*ALPHAS), self._rng.randint(1, size)
-            if self._numbers % 2:  # every other one goes by the servers' own bounds alone
+            if self._numbers % 2:  # every other one is limited by the servers' own bounds alone
                 alpha, greed = 1.0, size
             straight = self._numbers % STRAIGHT == 1
             scout = Scout(
@@ -93,7 +93,7 @@ class Seeking:
         return effects
 
     def reported(self, ant: Reporting, now: int) -> list[Effect]:
-        """A scout is back."""
+        """Take the report of a scout; finish if it is outstanding or enough have come."""
         self._taps |= {(tap.task, tap.query, tap.version): tap for tap in ant.taps}
         if ant.report is None:
             return []
@@ -105,7 +105,7 @@ class Seeking:
         return []
 
     def timed_out(self, now: int) -> list[Effect]:
-        """Too few are back: take what there is, or send more."""
+        """Handle a timeout: take the best report if there are enough, or send more ants."""
         self._tries_left -= 1
         if len(self._reports) >= FEWEST or self._tries_left <= 0:
             return self._finish(now)

@@ -1,4 +1,4 @@
-"""The trails of a cell: routing ants that come by, and the pheromones they leave (ants 3.3 to 3.5)."""
+"""The trails of a cell: its visiting routing ants, and their pheromones (ants 3.3 to 3.5)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from australis.protocols.ants.messages import Homing, Hop, Routing
 from australis.protocols.ants.pheromones import Trips, Vector
 
 TYPICAL_TRAFFIC = 30_000.0
-"""Bytes a second of a query on a link, where traffic counts."""
-MOST_STEPS = 64
-"""An ant that has come by so many cells has lost its way."""
+"""The assumed bytes per second of a query on a link, if traffic counts."""
+MAX_STEPS = 64
+"""The number of cells after which an ant is lost."""
 
 
 Towards = Callable[[str], str | None]
 
 
 class Trails:
-    """Vectors and trip times by destination."""
+    """Vectors and trip statistics by destination."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Trails:
     ) -> None:
         self._name = name
         self.towards = towards
-        """Where the network's own way leads from here, if that is known."""
+        """Returns the next hop of the network's route to a destination, if it is known."""
         self._neighbours = tuple(neighbours)
         self._rng = rng
         self._options = options
@@ -44,8 +44,7 @@ class Trails:
     # --- vectors ------------------------------------------------------------------------------
 
     def vector(self, destination: str, now: int) -> Vector:
-        """The probabilities for a destination; at first all alike, but a neighbour is the way to
-        itself."""
+        """The vector for a destination; initially uniform, but a neighbour leads to itself."""
         self._used_us[destination] = now
         found = self.vectors.get(destination)
         if found is None:
@@ -55,12 +54,12 @@ class Trails:
         return found
 
     def next(self, destination: str, visited: Collection[str], now: int) -> str:
-        """Where an ant goes from here: to somebody it has not visited, if there is anybody."""
+        """The next hop of an ant: an unvisited neighbour if there is one."""
         fresh = [name for name in self._neighbours if name not in visited]
         return self.vector(destination, now).choose(self._rng, fresh or self._neighbours)
 
     def expire(self, now: int) -> None:
-        """Forget what nobody has used for long."""
+        """Forget destinations that no ant has used recently."""
         for destination, used in list(self._used_us.items()):
             if now - used > self._options.expiry_us:
                 del self._used_us[destination]
@@ -72,12 +71,12 @@ class Trails:
     def send(
         self, destination: str, number: int, now: int, beside: tuple[str, ...] = ()
     ) -> list[Effect]:
-        """Let routing ants leave."""
+        """Send routing ants to a destination."""
         ant = Routing(destination, (), self._name, now, beside=beside)
         return [Queue(ant) for _ in range(number)]
 
     def arrived(self, ant: Routing, now: int) -> list[Effect]:
-        """One comes by: it waits its turn, or turns round, or has gone in circles for too long."""
+        """Receive a routing ant, which goes on, turns round, or is dropped after a long cycle."""
         took_us = self._measure(now - ant.since_us)
         hops, age_us = (*ant.hops, Hop(ant.at, took_us)), ant.age_us + took_us
         visited = [hop.cell for hop in hops]
@@ -88,19 +87,19 @@ class Trails:
             hops = hops[:start]
         if self._name == ant.destination:
             return self._home(ant.destination, hops, self._name, 0)
-        if ant.steps >= MOST_STEPS:
+        if ant.steps >= MAX_STEPS:
             return []
         further = Routing(ant.destination, hops, self._name, now, age_us, ant.steps + 1, ant.beside)
         return [Queue(further)]
 
     def _measure(self, took_us: int) -> int:
-        """What a hop that took so long is worth: its time, and more if traffic counts too."""
+        """The weight of a hop: its duration, and its traffic if that counts too."""
         metric = self._options.metric
         by_time = metric.latency + metric.usage * TYPICAL_TRAFFIC
         return int(by_time * took_us + metric.bandwidth * TYPICAL_TRAFFIC * SECOND)
 
     def go_on(self, ant: Routing, now: int) -> list[Effect]:
-        """One has waited its turn: on to the next cell."""
+        """Send a routing ant that has passed the queue to the next cell."""
         if not self._neighbours:
             return []
         visited = {self._name, *(hop.cell for hop in ant.hops)}
@@ -114,7 +113,7 @@ class Trails:
         return [Send(hops[-1].cell, Homing(destination, hops, next_, took_us))]
 
     def homing(self, ant: Homing, now: int) -> tuple[list[Effect], bool]:
-        """One comes by on its way back and leaves its pheromone; whether it is at home here."""
+        """Receive a returning ant and its pheromone; return whether it is at its origin, too."""
         took_us = ant.took_us + ant.hops[-1].took_us
         self._learn(ant.destination, ant.next, took_us / SECOND, now)
         left = ant.hops[:-1]
@@ -130,6 +129,6 @@ class Trails:
             vector.reinforce(next_, min(1.0, r))
 
     def discourage(self, destination: str, next_: str, now: int) -> None:
-        """A way that did not do."""
+        """Lower the probability of a neighbour that led to a failure."""
         if next_ in self._neighbours:
             self.vector(destination, now).discourage(next_, self._options.reinforcement)

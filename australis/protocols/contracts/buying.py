@@ -1,4 +1,4 @@
-"""The buyer's side: one negotiation after the other, with one partner at a time (figure 6-4)."""
+"""The buyer's side: consecutive negotiations, with one partner at a time (figure 6-4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from australis.kernel.machine import Effect, Send, SetTimer
 from australis.protocols.contracts.choices import Valuation, offerset, together
-from australis.protocols.contracts.messages import Answer, Offer, Release, Room, Verdict
+from australis.protocols.contracts.messages import Answer, Decision, Offer, ReleaseTasks, Room
 from australis.protocols.contracts.terms import Contract, Task
 
 if TYPE_CHECKING:
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 OFFER = "offer"
 ANSWER = "answer"
-LIVES = 1 << 32
-"""So many negotiations and movements fit into a life."""
+MAX_INCARNATIONS = 1 << 32
+"""The number of negotiations and movements that one incarnation can number."""
 SPREAD = 8
-"""A buyer whose counter-offers came to nothing waits up to so many steps longer, less one."""
+"""The exclusive limit of the extra steps that a buyer waits after fruitless counter-offers."""
 
 
 def extra_steps(wake_us: int, failures: int) -> int:
-    """How many steps longer a buyer waits after a negotiation in which room was kept for nothing.
+    """The extra steps that a buyer waits after a negotiation in which sellers kept room in vain.
 
-    If two buyers always waited equally long, one could find the room it needs kept for the other
-    each time, for ever. So what they add differs, between buyers and from one time to the next.
+    If two buyers always waited equally long, each could find the room it needs kept for the other
+    for ever. So the extra steps differ between buyers and from one negotiation to the next.
 
     >>> [extra_steps(1_000, n) for n in range(8)], [extra_steps(2_000, n) for n in range(8)]
     ([7, 1, 7, 1, 3, 0, 3, 3], [7, 0, 3, 3, 5, 7, 7, 0])
@@ -46,11 +46,11 @@ class _Counter:
     number: int
     price: float
     tasks: tuple[Task, ...]
-    """As they were offered."""
+    """The tasks as they were offered."""
 
 
 class Buying:
-    """What is being negotiated, if anything is."""
+    """The state of the current negotiation, if there is one."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Buying:
         self._holdings = holdings
         self._numbers = 0
         self._cursor = 0
-        """The contract that is tried next."""
+        """The index of the contract that is tried next."""
         self._asked: tuple[Contract, Offer] | None = None
         self._counters: list[_Counter] = []
         self._not_before: dict[str, int] = {}
-        """A partner that refused is not asked again for its d."""
+        """The time before which a partner that refused is not asked again, which is its d later."""
         self._wake_us = 0
         self._failures = 0
-        """So many negotiations kept somebody's room for nothing."""
+        """The number of negotiations for which sellers kept room in vain."""
 
     @property
     def negotiating(self) -> bool:
@@ -86,26 +86,26 @@ class Buying:
         self._contracts = sorted(mine, key=lambda c: c.low)  # equal ones stay in order
         self._cursor = min(self._cursor, len(mine))
 
-    def start(self, life: int, wake_us: int) -> None:
-        """Numbers that no earlier life used."""
-        self._numbers = life * LIVES
+    def start(self, incarnation: int, wake_us: int) -> None:
+        """Start with numbers that no earlier incarnation has used."""
+        self._numbers = incarnation * MAX_INCARNATIONS
         self._wake_us = wake_us
 
     def fired(self, timer: str, now: int) -> list[Effect]:
-        """It is time to try the next partner, or to give one up."""
+        """Try the next partner, or give up the one that has not answered."""
         if timer == ANSWER:
             if self._asked is None:
                 return []
             contract, offer = self._asked
-            release = Send(contract.seller, Release(offer.number))
-            # It did not refuse: it may not even have heard. So it need not be left alone for d.
+            release = Send(contract.seller, ReleaseTasks(offer.number))
+            # Without an answer it has not refused, so it is asked again before its d is over.
             return [release, *self._refused(contract, self._options.period_us, now)]
         if self._asked is not None:
             return []
         return self._next(now)
 
     def _next(self, now: int) -> list[Effect]:
-        """Make an offer to the next partner to whom one is worth it."""
+        """Make an offer to the next partner for which one is worthwhile."""
         while self._cursor < len(self._contracts):
             contract = self._contracts[self._cursor]
             self._cursor += 1
@@ -130,16 +130,16 @@ class Buying:
         return [Send(contract.seller, offer), SetTimer(ANSWER, now + self._options.answer_us)]
 
     def answered(self, seller: str, answer: Answer, now: int) -> list[Effect]:
-        """The seller takes tasks, wants more for them, or neither."""
+        """Process the seller's answer: accepted, countered or rejected."""
         if self._asked is None or self._asked[1].number != answer.number:
-            if answer.verdict is Verdict.REJECTED:
+            if answer.verdict is Decision.REJECTED:
                 return []
-            return [Send(seller, Release(answer.number))]  # too late
+            return [Send(seller, ReleaseTasks(answer.number))]  # too late
         contract, offer = self._asked
         match answer.verdict:
-            case Verdict.ACCEPTED:
+            case Decision.ACCEPTED:
                 return self._accepted(contract, offer, answer, now)
-            case Verdict.COUNTERED if answer.price <= contract.high:
+            case Decision.COUNTERED if answer.price <= contract.high:
                 self._asked = None
                 tasks = tuple(t for t in offer.tasks if t.name in answer.tasks)
                 counter = _Counter(contract, offer.number, answer.price, tasks)
@@ -148,24 +148,24 @@ class Buying:
         return self._refused(contract, contract.duration_us, now)
 
     def _accepted(self, contract: Contract, offer: Offer, answer: Answer, now: int) -> list[Effect]:
-        """The offer was binding: what the seller took moves, as far as it is still as offered."""
+        """Move the tasks the seller took, as far as they are unchanged: the offer was binding."""
         self._asked = None
         taken = self._unchanged(t for t in offer.tasks if t.name in answer.tasks)
         effects = self._rest(now)
         if not taken:
-            return [Send(contract.seller, Release(offer.number)), *effects]
+            return [Send(contract.seller, ReleaseTasks(offer.number)), *effects]
         return [
             *self._holdings.move(contract, offer.number, self._movement(), offer.price, taken, now),
             *effects,
         ]
 
     def _unchanged(self, offered: Iterable[Task]) -> list[Task]:
-        """Those that are still here and use what they did: both sides book by that."""
+        """The tasks that are still here with the same load, since both sides book by that."""
         free = self._holdings.free
         return [task for task in offered if free.get(task.name) == task]
 
     def forget(self, partner: str, now: int) -> list[Effect]:
-        """A partner is gone, and what it said does not bind it any more."""
+        """Drop the counter-offers and the open offer of a failed partner."""
         self._counters = [c for c in self._counters if c.contract.seller != partner]
         if self._asked is None or self._asked[0].seller != partner:
             return []
@@ -177,7 +177,7 @@ class Buying:
         return self._next(now)
 
     def _finish(self, now: int) -> list[Effect]:
-        """Everybody was asked: take the lowest counter-offer if it is still worth it."""
+        """After the last answer, take the lowest counter-offer if it is still worthwhile."""
         best = min(self._counters, key=lambda c: c.price, default=None)
         if best is None:
             return self._rest(now)
@@ -192,8 +192,8 @@ class Buying:
         return [*effects, *self._rest(now)]
 
     def _rest(self, now: int, steps: int = 0) -> list[Effect]:
-        """Nobody is bound any longer; the next negotiation begins after a period."""
-        released = [Send(c.contract.seller, Release(c.number)) for c in self._counters]
+        """Release the remaining counter-offers and schedule the next negotiation."""
+        released = [Send(c.contract.seller, ReleaseTasks(c.number)) for c in self._counters]
         self._counters = []
         self._cursor = 0
         wait_us = self._options.period_us + steps * self._options.step_us
@@ -204,6 +204,6 @@ class Buying:
         return self._numbers
 
     def has_room(self, seller: str, message: Room, now: int) -> list[Effect]:
-        """A partner that refused would not any more."""
+        """Ask a partner again that refused earlier and has room now."""
         self._not_before.pop(seller, None)
         return [] if self.negotiating else self._next(now)

@@ -1,9 +1,9 @@
-"""Which tasks to offer, which to take, and at what price (figures 6-4 and 6-5, section 6.6.2).
+"""The choice of tasks to offer and to take, and of prices (figures 6-4 and 6-5, section 6.6.2).
 
-All of it compares what a task costs here with what is paid for it, over the time d for which
-it would move (expressions 6.6 and 6.7). A movement has to be undone one day, so whoever offers
-counts the cost of moving twice (6.4). A margin on both sides keeps load from going to and fro
-where measured loads are never quite right (7.2.2).
+Each choice compares the cost of a task here with the price paid for it, over the time d for which
+it would move (expressions 6.6 and 6.7). A movement has to be undone later, so the buyer counts the
+cost of moving twice (6.4). A margin on both sides keeps load from oscillating when measured loads
+are inexact (7.2.2).
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from australis.protocols.contracts.costs import NOTHING, Costs, Load
 from australis.protocols.contracts.terms import Contract, Task
 
 STEADY = (1.0,)
-"""The load is expected to stay as it is."""
+"""The outlook of a load that stays constant."""
 
 
 class Valuation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """How a participant values tasks."""
+    """A participant's valuation of tasks."""
 
     costs: Costs
     outlook: tuple[float, ...] = STEADY
-    """The load at moments evenly spread over d, each as a multiple of the load now."""
+    """The expected load at moments evenly spread over d, each as a multiple of the load now."""
     margin: float = 0.0
-    """By this part a movement must be better than none."""
+    """The fraction by which a movement must improve on the present state."""
     moving_per_mb: float = 0.0
-    """What copying one megabyte of a task's state costs, in price times units times seconds."""
+    """The cost of copying one megabyte of a task's state, in price times units times seconds."""
 
     def marginal(self, task: Load, load: Load) -> float:
-        """What a task is expected to cost beside a load, averaged over d."""
+        """The expected marginal cost of a task on top of a load, averaged over d."""
         total = sum(self.costs.marginal(task * x, load * x) for x in self.outlook)
         return total / len(self.outlook)
 
@@ -41,7 +41,7 @@ class Valuation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return task * (sum(self.outlook) / len(self.outlook))
 
     def moving(self, task: Task, contract: Contract) -> float:
-        """What moving it there and back costs, for each second of d."""
+        """The cost of moving a task there and back, per second of d."""
         return 2 * task.state_mb * self.moving_per_mb / (contract.duration_us / SECOND)
 
 
@@ -56,8 +56,8 @@ def offerset(
     offered: list[Task] = []
     kept: set[tuple[Load, float]] = set()
     for task in tasks:
-        # What is left costs less with every task that goes: one like another that is cheap
-        # enough to stay is too.
+        # The rest costs less with every task that goes: a task equal to one that is cheap
+        # enough to stay is cheap enough too.
         if (task.load, task.state_mb) in kept or not contract.allows(task):
             continue
         rest = load - task.load
@@ -79,7 +79,7 @@ def acceptset(
 ) -> list[Task]:
     """The tasks that cost less here than is paid for them (figure 6-5).
 
-    `load` is that of all tasks which run here or were promised a place.
+    `load` is that of all tasks that run here or for which room is kept.
     """
     accepted: list[Task] = []
     refused: set[Load] = set()
@@ -103,18 +103,18 @@ def counter_offer(
     rivals: float | None = None,
     above: float = 0.0,
 ) -> tuple[float, list[Task]] | None:
-    """A price within the range at which a seller would take one task, or None.
+    """The price within the range at which a seller would take one task, and the tasks; or None.
 
-    It is what the task costs, or more where the seller expects so many `rivals` that answer
-    with counter-offers too, itself among them (beta C, expression 6.18), or simply so much
-    `above`. At the highest price it takes all the tasks that are worth it.
+    The price is the cost of the task, or more where the seller expects `rivals` sellers, itself
+    included, to answer with counter-offers (beta C, expression 6.18), or asks for `above` more than
+    the cost. At the highest price the seller takes all tasks that are worthwhile.
     """
     for task in tasks:
         if not contract.allows(task):
             continue
         units = contract.units(value.expected(task.load)) * (1 - value.margin)
         if units <= 0:
-            continue  # nothing of what it uses is paid for
+            continue  # no resource it uses is paid for
         worth = value.marginal(task.load, load) / units
         if worth >= contract.high:
             continue
@@ -127,7 +127,7 @@ def counter_offer(
 
 
 def marked_up(worth: float, contract: Contract, rivals: float) -> float:
-    """The counter-offer from which no seller gains by departing (expression 6.18).
+    """The counter-offer from which no seller gains by deviating (expression 6.18).
 
     >>> c = Contract(buyer="a", seller="b", low=0.0, high=1.0)
     >>> marked_up(0.5, c, 5), marked_up(0.5, c, 1)
@@ -138,8 +138,8 @@ def marked_up(worth: float, contract: Contract, rivals: float) -> float:
 
 
 def together(tasks: Iterable[Task], there: Iterable[Task] = ()) -> list[Task]:
-    """Tasks in the order in which to offer them: first those whose queries run at the partner
-    already, then the queries with the fewest tasks here, each as a whole (6.7).
+    """Tasks in the order of an offer: first those whose queries run at the partner already, then
+    the queries with the fewest tasks here, each as a whole (6.7).
 
     >>> t = [Task(n, Load(), "a", query=n[0]) for n in ("p1", "p2", "q1", "r1", "p3")]
     >>> [one.name for one in together(t, there=[Task("q2", Load(), "a", query="q")])]
@@ -161,5 +161,5 @@ def together(tasks: Iterable[Task], there: Iterable[Task] = ()) -> list[Task]:
 
 
 def load_of(tasks: Iterable[Task]) -> Load:
-    """What tasks use together."""
+    """The total load of some tasks."""
     return sum((task.load for task in tasks), NOTHING)

@@ -1,16 +1,15 @@
-"""What running tasks costs a participant: convex functions of its load (thesis 6.1.2, 7.2.1).
+"""The cost of load to a participant: convex functions of its load (thesis 6.1.2, 7.2.1).
 
-A participant uses several resources, and what it pays for them adds up. Each has a curve:
+A participant's cost is the sum of the costs of several resources, each with its own curve:
 
     costs = Costs(cpu=InFlight(1.0), bandwidth=InFlight(100.0))
     costs.marginal(task.load, load)  # what one more task costs now
 
-Curves rise and are convex: one more task never costs less than the one before did, which is
-why moving load from where it costs more to where it costs less comes to an end. `Step` is the
-exception, for memory: below its limit nothing costs anything, beyond it something else has to
-go to disk, and each byte costs the same. A fixed price below that of a byte moves what is too
-much. A range of prices adds nothing, since no price within it is one that a load level
-corresponds to (thesis 7.4.2).
+Curves rise and are convex: another task never costs less than the one before, which is why moving
+load from where it costs more to where it costs less terminates. `Step` is the exception, for
+memory: use below its limit is free, and each byte beyond it costs the same, since it displaces
+other data to disk. A fixed price below that of a byte moves the excess. A range of prices adds
+nothing, since no price within it corresponds to a load level (thesis 7.4.2).
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from australis.kernel.errors import UserError
 
 RESOURCES = ("cpu", "bandwidth", "memory")
 NEARLY_ALL = 0.995
-"""From this utilisation on a queue is not waited for any more: its cost rises with its slope."""
+"""The utilisation above which the queueing formula is replaced by a steep polynomial."""
 SAMPLES = 256
 
 
 class Load(msgspec.Struct, frozen=True, gc=False):
-    """How much of each resource something uses.
+    """The amount of each resource that is used.
 
     >>> Load(cpu=0.5) + Load(cpu=0.25, memory=8.0)
     Load(cpu=0.75, bandwidth=0.0, memory=8.0)
@@ -57,10 +56,10 @@ NOTHING = Load()
 
 
 class Curve(Protocol):
-    """The cost of one resource."""
+    """The cost of one resource as a function of its use."""
 
     def cost(self, used: float) -> float:
-        """What using so much costs."""
+        """The cost of using this amount."""
         ...
 
 
@@ -78,21 +77,20 @@ class InFlight(msgspec.Struct, frozen=True, gc=False):
             raise UserError("should be more than nothing", name="capacity")
 
     def cost(self, used: float) -> float:
-        """Utilisation over what is left of it; a straight line where nothing is left."""
+        """The utilisation divided by the free fraction; a polynomial near full utilisation."""
         share = used / self.capacity
         if share <= NEARLY_ALL:
             return share / (1.0 - share)
         left = 1.0 - NEARLY_ALL
         beyond = share - NEARLY_ALL
-        # Steeper and steeper, so that no two load levels cost the same for one more task.
+        # Ever steeper, so that the marginal cost of a task differs at any two load levels.
         return NEARLY_ALL / left + beyond / left**2 + beyond**2 / left**3
 
 
 class Levels(msgspec.Struct, frozen=True, gc=False):
     """Half the square of the load: prices are load levels, as in the thesis' simulator (7.1.2).
 
-    A participant with a hundred and one tasks sheds one at the price of a hundred, and one with
-    ninety-nine takes it.
+    A participant with 101 tasks sheds one at the price of 100, and one with 99 takes it.
 
     >>> Levels(1.0).cost(101) - Levels(1.0).cost(100), Levels(1.0).cost(100) - Levels(1.0).cost(99)
     (100.5, 99.5)
@@ -101,12 +99,12 @@ class Levels(msgspec.Struct, frozen=True, gc=False):
     unit: float = 1.0
 
     def cost(self, used: float) -> float:
-        """Its slope at a load is the load."""
+        """The cost whose slope at a load is the load."""
         return (used / self.unit) ** 2 / 2.0
 
 
 class Polyline(msgspec.Struct, frozen=True, gc=False):
-    """A curve through points that a participant chose; its last slope goes on for ever.
+    """A piecewise linear curve through points that a participant chose; its last slope continues.
 
     >>> Polyline(((0.0, 0.0), (10.0, 1.0), (20.0, 5.0))).cost(15.0)
     3.0
@@ -118,7 +116,7 @@ class Polyline(msgspec.Struct, frozen=True, gc=False):
         refuse_unless_convex(self.points)
 
     def cost(self, used: float) -> float:
-        """Between two points a straight line."""
+        """The linear interpolation between two points."""
         after = bisect_left(self.points, used, key=lambda point: point[0])
         after = min(max(after, 1), len(self.points) - 1)
         (x0, y0), (x1, y1) = self.points[after - 1 : after + 1]
@@ -126,7 +124,7 @@ class Polyline(msgspec.Struct, frozen=True, gc=False):
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """Free up to a limit; beyond it each unit costs the same: memory, and a disk to swap to."""
+    """Free up to a limit, with a constant price per unit beyond it: memory, and a swap disk."""
 
     limit: float
     penalty: float
@@ -137,12 +135,12 @@ class Step(msgspec.Struct, frozen=True, gc=False):
                 raise UserError("should not be negative", name=name)
 
     def cost(self, used: float) -> float:
-        """What exceeds the limit costs the penalty."""
+        """The penalty times the excess over the limit."""
         return max(0.0, used - self.limit) * self.penalty
 
 
 def sampled(function: Callable[[float], float], upto: float) -> Polyline:
-    """A function of the participant's own, looked at in many points up to a load.
+    """A function of the participant's own, sampled at many points up to a load.
 
     >>> round(sampled(lambda x: x**2, 100.0).cost(50.0), 3)
     2500.0
@@ -152,7 +150,7 @@ def sampled(function: Callable[[float], float], upto: float) -> Polyline:
 
 
 def refuse_unless_convex(points: Sequence[tuple[float, float]]) -> None:
-    """A cost must rise, and rise ever faster."""
+    """Refuse points whose cost does not rise ever faster."""
     if len(points) < 2:
         raise UserError("needs two points at least", name="cost")
     slope = 0.0
@@ -168,7 +166,7 @@ def refuse_unless_convex(points: Sequence[tuple[float, float]]) -> None:
 
 
 class Costs(msgspec.Struct, frozen=True, gc=False):
-    """What a participant's load costs it: a curve for each resource that it pays for."""
+    """The cost of a participant's load: a curve for each resource that it pays for."""
 
     cpu: Curve | None = None
     bandwidth: Curve | None = None
@@ -179,7 +177,7 @@ class Costs(msgspec.Struct, frozen=True, gc=False):
             raise UserError("counts nothing: give it a curve for cpu, bandwidth or memory")
 
     def cost(self, load: Load) -> float:
-        """D of expression 6.1."""
+        """The total cost, D of expression 6.1."""
         total = 0.0
         if self.cpu is not None:
             total += self.cpu.cost(load.cpu)
@@ -190,12 +188,12 @@ class Costs(msgspec.Struct, frozen=True, gc=False):
         return total
 
     def marginal(self, task: Load, load: Load) -> float:
-        """MC of expression 6.2: what a task costs beside everything that runs already."""
+        """The marginal cost of a task on top of a load, MC of expression 6.2."""
         return self.cost(load + task) - self.cost(load)
 
 
 def per_task(costs: Costs, task: Load, upto: int) -> list[float]:
-    """What the first, second, ... of equal tasks costs.
+    """The marginal costs of the first, second, ... of equal tasks.
 
     >>> per_task(Costs(cpu=Levels()), Load(cpu=1.0), 3)
     [0.5, 1.5, 2.5]

@@ -1,4 +1,4 @@
-"""What happens to a participant, what it writes down, and what can be set about it."""
+"""Events of a participant, its journal entries, and its options."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from australis.protocols.contracts.terms import Contract, Task
 
 @dataclass(frozen=True)
 class ContractOptions:
-    """The settings of one participant."""
+    """The options of one participant."""
 
     period_us: int = SECOND
-    """So long it lets its load settle after a movement, and waits when none was possible."""
+    """The time for which its load settles after a movement, or it waits when none was possible."""
     step_us: int = 25 * MILLISECOND
-    """So long it waits after a counter-offer before it asks the next partner."""
+    """The time for which it waits after a counter-offer before it asks the next partner."""
     gather_us: int = 0
-    """A seller collects offers for so long and looks at the best paid first; 0: at each at once."""
+    """The time for which a seller collects offers to answer the best first; 0: each at once."""
     answer_us: int = 250 * MILLISECOND
-    """An offer that is not answered for so long counts as rejected."""
+    """The time after which an unanswered offer counts as rejected."""
     resend_us: int = 500 * MILLISECOND
-    """What must be heard is said again after so long."""
+    """The interval after which unanswered messages are sent again."""
     permanent: bool = False
-    """Tasks that moved stay where they are, unless another movement takes them further. This is
-    how the thesis simulates; everybody must do it alike, and nobody's tasks come back when a
-    partner fails or leaves."""
+    """Whether tasks that moved stay where they are unless another movement takes them further. The
+    thesis simulates this; all participants must agree on it, and no task comes back when a partner
+    fails or leaves."""
     rivals: float | None = None
-    """So many sellers, itself included, it expects to make counter-offers; None: it asks no more
-    than a task costs."""
+    """The number of sellers, itself included, that it expects to make counter-offers; None: it asks
+    no more than the cost of a task."""
     above: float = 0.0
-    """A counter-offer is so much above what the task costs, unless the last one was in vain."""
+    """The excess of a counter-offer over the cost of the task, unless the last one was in vain."""
     journal: int = 1_000
-    """A journal that grew by so many entries is written anew, without what is over."""
+    """The number of entries by which a journal may grow before it is compacted."""
     notify: bool = False
-    """A seller tells those it has refused when there is room again."""
+    """Whether a seller tells refused buyers when there is room again."""
 
     def __post_init__(self) -> None:
         if self.period_us <= 0 or self.answer_us <= 0 or self.resend_us <= 0:
@@ -50,7 +50,7 @@ class ContractOptions:
 
 
 class Bought(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a buyer: a movement that was asked for; the seller may or may not have it."""
+    """As the buyer: a movement that was asked for; the seller may or may not have taken it."""
 
     movement: int
     number: int
@@ -62,7 +62,7 @@ class Bought(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Sold(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a seller: a movement that was taken."""
+    """As the seller: a movement that was taken."""
 
     buyer: str
     movement: int
@@ -74,7 +74,7 @@ class Sold(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Confirmed(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a buyer: the seller has the tasks."""
+    """As the buyer: the seller has the tasks."""
 
     movement: int
 
@@ -88,20 +88,20 @@ class Owed(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Recalled(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a buyer: the tasks run here again; the seller does not know yet."""
+    """As the buyer: the tasks run here again; the seller does not know yet."""
 
     movement: int
 
 
 class Dropped(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a seller: forwarded tasks do not run here any longer, for their buyer had failed."""
+    """As the seller: forwarded tasks do not run here any longer, since their buyer has failed."""
 
     buyer: str
     movement: int
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """A movement is over, or never was one, on both sides."""
+    """A movement is over, or never began, on both sides."""
 
     buyer: str
     movement: int
@@ -118,87 +118,87 @@ class Fined(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Carried(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """The end of a journal that was written anew: the books, and which tasks run here."""
+    """The last entry of a compacted journal: the books, and the tasks that run here."""
 
     owed: tuple[tuple[str, str, float], ...]
     """Debtor, creditor and amount."""
     paid: tuple[tuple[str, int, int], ...]
-    """Buyer, movement and the last time d of it that was booked."""
+    """Buyer, movement, and the last time d of it that was booked."""
     fined: tuple[tuple[str, str, int], ...]
-    """Seller, buyer and how many penalties were booked."""
+    """Seller, buyer, and the number of penalties booked."""
     outcomes: tuple[tuple[str, int, bool], ...] = ()
-    """Buyer, movement that has ended, and whether it had ever begun."""
+    """Buyer, ended movement, and whether it had ever begun."""
     away: tuple[str, ...] = ()
-    """Own tasks that do not run here,"""
+    """Own tasks that do not run here."""
     taken: tuple[Task, ...] = ()
-    """and others' that do."""
+    """Tasks of others that run here."""
     left: tuple[str, ...] = ()
-    """Own tasks that moved for good,"""
+    """Own tasks that have moved for good."""
     stays: tuple[str, ...] = ()
-    """and others' that did and may not be moved further."""
+    """Tasks of others that have moved here for good and may not be forwarded."""
 
 
 class Leaves(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """It takes nothing any more, and ends what lasts."""
+    """The participant takes no more tasks and ends its movements."""
 
 
 Entry = Bought | Sold | Confirmed | Owed | Recalled | Dropped | Ended | Fined | Leaves | Carried
-"""What a participant must not forget, in the order in which it happened."""
+"""An entry of a participant's journal, in which entries keep the order of what happened."""
 
 
 class Started(Event, frozen=True, gc=False):
-    """A life begins: with the tasks of its own clients, and what it wrote down before."""
+    """An incarnation starts, with the tasks of its own clients and its journal."""
 
-    life: int
+    incarnation: int
     tasks: tuple[Task, ...]
     journal: tuple[Entry, ...] = ()
     wake_us: int = 0
-    """When it looks at its contracts first: another moment for each participant. How its waits
-    differ from others' (`buying.extra_steps`) follows from it."""
+    """The time of the first negotiation, different for each participant; it also determines the
+    participant's waiting times (`buying.extra_steps`)."""
 
 
 class TasksChanged(Event, frozen=True, gc=False):
-    """Own tasks came or went, or use more or less than before."""
+    """Own tasks came or went, or their loads changed."""
 
     now_there: tuple[Task, ...] = ()
     gone: tuple[str, ...] = ()
 
 
 class ContractsChanged(Event, frozen=True, gc=False):
-    """Contracts were signed or have ended: these are all there are now."""
+    """Contracts were signed or have ended: these are all current ones."""
 
     contracts: tuple[Contract, ...]
 
 
 class ServiceMissed(Event, frozen=True, gc=False):
-    """Tuples took longer at a seller than the contract allows, once more."""
+    """The delay of tuples at a seller exceeded the contract's limit once more."""
 
     seller: str
 
 
 class PartnerFailed(Event, frozen=True, gc=False):
-    """A partner is not there any more, as far as this node can tell."""
+    """A partner has failed, as far as this node can tell."""
 
     partner: str
 
 
 class PartnerLeft(Event, frozen=True, gc=False):
-    """A partner has left for good, as it had said it would or as somebody else knows."""
+    """A partner has left for good, by its own announcement or by another source."""
 
     partner: str
 
 
 class Leaving(Event, frozen=True, gc=False):
-    """It is to end all movements as soon as their time d is over, and take nothing any more."""
+    """The participant shall take no more tasks and end each movement after its time d."""
 
 
 class Write(Effect, frozen=True, gc=False):
-    """Make entries of the journal durable, all or none, before anything else is done."""
+    """Make entries of the journal durable, all or none, before the next effect."""
 
     entries: tuple[Entry, ...]
 
 
 class Rewrite(Effect, frozen=True, gc=False):
-    """Put these in the place of the whole journal, all at once: they say the same."""
+    """Replace the whole journal atomically by equivalent entries."""
 
     entries: tuple[Entry, ...]

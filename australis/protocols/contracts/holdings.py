@@ -1,9 +1,9 @@
-"""What runs where and who owes what for it: movements from the first word to the last.
+"""Which tasks run where and what is owed for them: movements from the first message to the last.
 
-Each side writes into its journal what it could not know again after a crash. After d either side
-may end a movement (6.4). A seller is paid nothing for the time it could not work: whoever loses a
-partner runs the tasks again and owes no further time d. Whoever loses the one it had forwarded
-tasks from stops running them, for they run again where those had come from.
+Each side writes to its journal what it could not learn again after a crash. After d either side may
+end a movement (6.4). A seller is not paid for the time it could not work: a buyer that loses its
+seller runs the tasks again and owes no further time d. A seller that loses a buyer of forwarded
+tasks stops running them, since they run again at the participant they came from.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RESEND = "resend"
 
 
 class Holdings:
-    """The tasks that run here, and the movements that are under way or last."""
+    """The tasks that run here, and the movements under way or in force."""
 
     def __init__(self, name: str, value: Valuation, options: ContractOptions) -> None:
         self.name = name
@@ -54,81 +54,93 @@ class Holdings:
         self._resending = False
 
     def sign(self, contracts: Sequence[Contract]) -> None:
-        """These are the contracts from now on; movements under others last until they end."""
+        """Use these contracts from now on; movements under earlier ones last until they end."""
         self._signed.sign(contracts)
 
-    # --- what there is ------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """Everything that runs here."""
+        """All tasks that run here."""
         return self._here.tasks
 
     @property
     def load(self) -> Load:
-        """What that uses."""
+        """The load of all tasks that run here."""
         return self._here.load
 
     @property
     def free(self) -> dict[str, Task]:
-        """Tasks that can be offered: they run here, may go on, and are not on their way here or
-        there."""
+        """The tasks that can be offered: they run here, may be moved, and are not moving."""
         bound = self._in.bound | self._here.stays | self._here.moving.keys()
         return {name: task for name, task in self.tasks.items() if name not in bound}
 
     @property
     def leaving(self) -> bool:
-        """It takes nothing any more, and ends every movement as soon as its time d is over."""
+        """Whether it takes no more tasks and ends every movement as soon as its time d is over."""
         return self._signed.leaving
 
     @property
     def movements(self) -> int:
-        """How many there were from here."""
+        """The number of movements from here."""
         return self._out.confirmed_movements
 
     @property
     def tasks_moved(self) -> int:
-        """How many tasks left from here or came back."""
+        """The number of tasks that left from here or came back."""
         return self._out.tasks_moved
 
     @property
     def unsettled(self) -> bool:
-        """Whether the two sides of a movement may know different things about it."""
+        """Whether the two sides of a movement may have different knowledge of it."""
         return self._out.unsettled or self._in.unsettled
 
     @property
     def bound(self) -> bool:
-        """Whether any movement lasts, to here or from here."""
+        """Whether any movement to here or from here is in force."""
         return len(self._in) + len(self._out) > 0
 
     @property
     def earned_per_s(self) -> float:
-        """What it is paid for the movements that last, less what it pays."""
+        """The income per second from the movements in force, less the expenses."""
         return self._in.paid_per_s - self._out.paid_per_s
 
+    @property
+    def hosted(self) -> list[tuple[str, str]]:
+        """The tasks that run here under movements in force, with the buyers that pay for them."""
+        return self._in.hosted
+
     def at(self, seller: str) -> list[Task]:
-        """Tasks that moved from here to a partner."""
+        """The tasks that moved from here to a partner."""
         return self._out.at(seller)
 
     def may_take(self, task: Task) -> bool:
         """Whether a task can come here: not while it is here, nor under a movement from here, which
-        whoever has it now would have to end instead."""
+        its present host would have to end instead."""
         return task.name not in self.tasks and task.name not in self._out.away
 
-    # --- beginning, and the journal -------------------------------------------------------------
+    # --- start and journal ----------------------------------------------------------------------
 
     def start(self, event: Started, now: int) -> list[Effect]:
-        """Begin with own tasks, and with what the journal says of others' and of movements."""
+        """Start with own tasks, and with the tasks of others and the movements in the journal."""
         self._here.begin(event.tasks)
         for entry in event.journal:
             self._replay(entry, now)
         self._in.begin_anew(now)
         self._here.count()
-        return self._say_all(now, 0)
+        return [*self._fetch_unwanted(now), *self._say_all(now, 0)]
+
+    def _fetch_unwanted(self, now: int) -> list[Effect]:
+        """End the movements of own tasks that were withdrawn while this participant was down."""
+        if self._options.permanent:
+            return []
+        moved = (task for out in self._out.away.values() for task in out.entry.tasks)
+        gone = {t.name for t in moved if t.origin == self.name and t.name not in self._here.own}
+        return self._out.fetch(gone, now)
 
     def _replay(self, entry: Entry, now: int) -> None:
         match entry:
-            case Carried():  # what stands before it says which movements last; this, all else
+            case Carried():  # earlier entries give the movements in force, this one the rest
                 self.ledger.restore(entry.owed, entry.paid, entry.fined)
                 self._in.restore(entry)
                 self._here.restore(entry)
@@ -145,10 +157,10 @@ class Holdings:
             case Leaves():
                 self._signed.leaving = True
             case Fined():
-                pass  # `service` looks after these
+                pass  # `service` handles these
 
     def carried(self) -> list[Entry]:
-        """A journal that is no longer than it has to be and says the same as the whole one."""
+        """A compact journal with the same meaning as the whole one."""
         here = self._here
         carried = Carried(
             *self.ledger.state(),
@@ -161,13 +173,13 @@ class Holdings:
         leaves = [Leaves()] if self.leaving else []
         return [*self._in.carried(), *self._out.carried(), *leaves, carried]
 
-    # --- what changes here ------------------------------------------------------------------------
+    # --- local changes ----------------------------------------------------------------------------
 
     def change(self, event: TasksChanged, now: int) -> list[Effect]:
-        """Own tasks came, went or use something else than before.
+        """Process own tasks that came, went or changed their load.
 
-        One that runs elsewhere goes on there as it was agreed; if nobody wants it any longer, its
-        movement is ended. (If it has moved for good it is not ours to end.)
+        A task that runs elsewhere continues there as agreed; if its client withdraws it, its
+        movement is ended. (A task that has moved for good cannot be ended from here.)
         """
         away = self._out.away
         effects: list[Effect] = []
@@ -182,17 +194,17 @@ class Holdings:
         return self._to_be_answered(effects, now)
 
     def leave(self) -> list[Effect]:
-        """From now on it takes nothing, and ends what lasts; a crash does not change that."""
+        """Take no more tasks from now on and end the movements; a crash does not revoke that."""
         if self.leaving:
             return []
         self._signed.leaving = True
         return [Write((Leaves(),))]
 
     def review(self, now: int) -> list[Effect]:
-        """As a buyer: end the movements whose time is over and which do not pay any more (6.4)."""
+        """As the buyer: end the movements past their time d that are not worthwhile (6.4)."""
         return self._to_be_answered(self._out.review(now), now)
 
-    # --- what partners say ------------------------------------------------------------------------
+    # --- messages of partners ---------------------------------------------------------------------
 
     def move(
         self,
@@ -203,31 +215,31 @@ class Holdings:
         tasks: Sequence[Task],
         now: int,
     ) -> list[Effect]:
-        """Ask the seller to take tasks as was agreed."""
+        """Ask the seller to take tasks as agreed."""
         effects = self._out.move(contract, number, movement, price, tasks, now)
         return self._to_be_answered(effects, now)
 
     def take(
         self, buyer: str, move: Move, now: int, promised: Promised
     ) -> tuple[bool, list[Effect]]:
-        """Take tasks as was promised; once, however often it is asked."""
+        """Take tasks as promised; once, however often the buyer asks."""
         taken, effects = self._in.take(buyer, move, now, promised, self.may_take)
         return taken, self._to_be_answered(effects, now)
 
     def confirmed(self, seller: str, receipt: Receipt, now: int) -> list[Effect]:
-        """The seller has the tasks, or will never take them."""
+        """Process the seller's receipt: it has the tasks, or will never take them."""
         return self._out.confirmed(seller, receipt, now)
 
     def due(self, seller: str, message: Due, now: int) -> list[Effect]:
-        """The seller wants to be paid for another time d."""
+        """Process the seller's request to be paid for another time d."""
         return self._out.due(seller, message, now)
 
     def paid(self, buyer: str, message: Paid, now: int) -> list[Effect]:
-        """The buyer pays for another time d."""
+        """Process the buyer's payment for another time d."""
         return self._in.paid(buyer, message, now)
 
     def asked_back(self, sender: str, message: Return, now: int) -> list[Effect]:
-        """The other side ends a movement."""
+        """Process the other side's request to end a movement."""
         if message.buyer == self.name:
             effects = self._out.given_up(sender, message.movement, now)
         else:
@@ -235,7 +247,7 @@ class Holdings:
         return self._to_be_answered(effects, now)
 
     def returned(self, sender: str, message: Returned, now: int) -> list[Effect]:
-        """The other side has ended it."""
+        """Process the other side's confirmation that a movement has ended."""
         if message.buyer == self.name:
             effects = self._out.returned(message.movement)
         else:
@@ -243,22 +255,21 @@ class Holdings:
         return self._to_be_answered(effects, now)
 
     def partner_failed(self, partner: str, now: int) -> list[Effect]:
-        """Run again what ran at a partner that is gone, and not any longer what it had only
-        forwarded."""
+        """Run tasks again that ran at a failed partner, and stop those it had only forwarded."""
         effects = self._out.partner_failed(partner, now)
         effects += self._in.partner_failed(partner, now, self._out.fetch)
         return self._to_be_answered(effects, now)
 
     def partner_left(self, partner: str, now: int) -> list[Effect]:
-        """End what there was with a partner that has left for good: nobody answers there."""
+        """End all movements with a partner that has left for good and answers no more."""
         effects = self._out.partner_left(partner)
         effects += self._in.partner_left(partner, now, self._out.fetch)
         return self._to_be_answered(effects, now)
 
-    # --- saying it again --------------------------------------------------------------------------
+    # --- resending --------------------------------------------------------------------------------
 
     def resend(self, now: int) -> list[Effect]:
-        """Say again what was not answered."""
+        """Send unanswered messages again."""
         self._resending = False
         return self._say_all(now, self._options.resend_us // 2)
 
@@ -268,7 +279,7 @@ class Holdings:
         return self._to_be_answered(effects, now)
 
     def _to_be_answered(self, effects: list[Effect], now: int) -> list[Effect]:
-        """See to it that what is not answered is said again, and that what is due is asked for."""
+        """Schedule the resending of unanswered messages and the requests for due payments."""
         if self._resending or not (len(self._in) or self._out.unsettled):
             return effects
         self._resending = True

@@ -1,6 +1,6 @@
 """The seller's side of movements: tasks that came here from partners.
 
-A movement happens when the seller takes the tasks, which only the seller knows at first.
+A movement happens when the seller takes the tasks, which at first only the seller knows.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from australis.protocols.contracts.events import (
 )
 from australis.protocols.contracts.ledger import Booking, Ledger
 from australis.protocols.contracts.messages import Due, Move, Paid, Return, Returned
-from australis.protocols.contracts.movements import MovedIn
+from australis.protocols.contracts.movements import MovedIn, MovementSide
 from australis.protocols.contracts.running import Running
 from australis.protocols.contracts.terms import Signed, Task
 
 Promised = Callable[[str, Move], tuple[Task, ...] | None]
 MayTake = Callable[[Task], bool]
 Fetch = Callable[[set[str], int], list[Effect]]
-"""Takes tasks back that were moved further."""
+"""Takes back tasks that were forwarded."""
 
 
-class Incoming:
-    """What moved to here."""
+class Incoming(MovementSide):
+    """The movements to this participant."""
 
     def __init__(
         self,
@@ -43,33 +43,34 @@ class Incoming:
         value: Valuation,
         options: ContractOptions,
     ) -> None:
-        self._name = here.name
-        self._here = here
-        self._ledger = ledger
-        self._signed = signed
-        self._value = value
-        self._permanent = options.permanent
+        super().__init__(here, ledger, signed, value, options)
         self._movements: dict[tuple[str, int], MovedIn] = {}
         self._outcomes: dict[str, dict[int, bool]] = {}
-        """Whether movements that are over here had ever begun, until their buyer knows it."""
+        """Whether each ended movement had ever begun, by buyer, until the buyer knows."""
 
     def __len__(self) -> int:
         return len(self._movements)
 
     @property
     def unsettled(self) -> bool:
-        """Whether a buyer was asked something and has not answered."""
+        """Whether a buyer has not answered a request."""
         return any(held.given_up or held.due for held in self._movements.values())
 
     @property
     def paid_per_s(self) -> float:
-        """What the movements that last bring in."""
+        """The income per second from the movements in force."""
         lasting = (held for held in self._movements.values() if not held.dropped)
         return sum(held.entry.units * held.entry.price for held in lasting)
 
     @property
+    def hosted(self) -> list[tuple[str, str]]:
+        """The tasks that run here, with the buyers that pay for them."""
+        held = self._movements.items()
+        return [(buyer, task.name) for (buyer, _), one in held for task in one.runs]
+
+    @property
     def bound(self) -> set[str]:
-        """Tasks that may not be moved further, or are about to go back."""
+        """The tasks that may not be forwarded, or are about to go back."""
         return {
             task.name
             for (buyer, _), held in self._movements.items()
@@ -80,7 +81,7 @@ class Incoming:
     # --- the journal --------------------------------------------------------------------------
 
     def replay(self, entry: Sold | Dropped, now: int) -> None:
-        """Remember what was written."""
+        """Apply an entry of the journal."""
         if isinstance(entry, Sold):
             self._movements[entry.buyer, entry.movement] = MovedIn(entry, since_us=now)
             self._settle(entry)
@@ -88,7 +89,7 @@ class Incoming:
             self._drop(self._movements[entry.buyer, entry.movement])
 
     def replay_end(self, entry: Ended) -> None:
-        """It ended; what does not move for good does not run here any longer."""
+        """Apply the end of a movement; tasks that did not move for good stop running here."""
         held = self._movements.get((entry.buyer, entry.movement))
         if held is not None and not self._permanent:
             for task in held.runs:
@@ -96,19 +97,19 @@ class Incoming:
         self._end(entry.buyer, entry.movement)
 
     def restore(self, entry: Carried) -> None:
-        """Go on as a journal says that was written anew."""
+        """Restore the state from a compacted journal."""
         for buyer, movement, begun in entry.outcomes:
             self._outcomes.setdefault(buyer, {})[movement] = begun
         for (buyer, movement), held in self._movements.items():
             held.period = max(0, self._ledger.paid(buyer, movement))
 
     def begin_anew(self, now: int) -> None:
-        """After a crash the time that was paid for begins once more."""
+        """Restart the current paid time d of each movement after a crash."""
         for held in self._movements.values():
             held.since_us = now - held.period * held.entry.duration_us
 
     def carried(self) -> list[Entry]:
-        """What a journal that is written anew says of them."""
+        """The entries of these movements in a compacted journal."""
         entries: list[Entry] = []
         for key, held in self._movements.items():
             entries.append(held.entry)
@@ -118,7 +119,7 @@ class Incoming:
 
     @property
     def outcomes(self) -> tuple[tuple[str, int, bool], ...]:
-        """Buyer, movement that is over, and whether it had ever begun."""
+        """Buyer, ended movement, and whether it had ever begun."""
         return tuple(
             (buyer, movement, begun)
             for buyer, outcomes in self._outcomes.items()
@@ -130,7 +131,7 @@ class Incoming:
     def take(
         self, buyer: str, move: Move, now: int, promised: Promised, may_take: MayTake
     ) -> tuple[bool, list[Effect]]:
-        """Take tasks as was promised; once, however often it is asked."""
+        """Take tasks as promised; once, however often the buyer asks."""
         key = buyer, move.movement
         if key in self._movements:
             return True, []
@@ -145,7 +146,7 @@ class Incoming:
             return False, [Write((self._end(buyer, move.movement),))]
         units = contract.units(load_of(tasks))
         if (units, contract.duration_us) != (move.units, move.duration_us):
-            return False, [Write((self._end(buyer, move.movement),))]  # not what was signed here
+            return False, [Write((self._end(buyer, move.movement),))]  # not the terms signed here
         sold = Sold(
             *(buyer, move.movement, move.price, contract.duration_us, units, tasks),
             may_forward=contract.may_forward,
@@ -158,13 +159,13 @@ class Incoming:
         return True, effects
 
     def _settle(self, sold: Sold) -> None:
-        """It runs here; for good, if everything moves for good and it may not go on."""
+        """Run the tasks; for good, if movements are permanent and they may not be forwarded."""
         self._here.settle(sold.tasks, self._permanent and not sold.may_forward)
 
     # --- being paid -------------------------------------------------------------------------------
 
     def paid(self, buyer: str, message: Paid, now: int) -> list[Effect]:
-        """The buyer pays for another time d."""
+        """Process the buyer's payment for another time d."""
         held = self._movements.get((buyer, message.movement))
         if held is None or not held.period < message.period <= held.begun_by(now) + 1:
             return []
@@ -172,16 +173,8 @@ class Incoming:
         held.due = False
         return effects
 
-    def _pay(self, buyer: str, movement: int, upto: int) -> list[Effect]:
-        """Book each time d that is not booked yet, up to this one."""
-        paid = self._ledger.paid(buyer, movement)
-        owed = [Owed(buyer, movement, period) for period in range(paid + 1, upto + 1)]
-        for one in owed:
-            self.book(one)
-        return [Write(tuple(owed))] if owed else []
-
     def book(self, owed: Owed) -> None:
-        """One more time d is owed for a movement."""
+        """Book one more time d of a movement."""
         held = self._movements[owed.buyer, owed.movement]
         entry = held.entry
         amount = entry.price * entry.units * entry.duration_us / SECOND
@@ -191,7 +184,7 @@ class Incoming:
     # --- ending -----------------------------------------------------------------------------------
 
     def recalled(self, buyer: str, message: Return, now: int, fetch: Fetch) -> list[Effect]:
-        """The buyer ends it, and runs the tasks again."""
+        """Process the buyer's end of a movement, whose tasks it runs again."""
         held = self._movements.get((buyer, message.movement))
         if held is None:
             return [Send(buyer, Returned(buyer, message.movement))]
@@ -200,12 +193,12 @@ class Incoming:
         return [*effects, *self._give_back(held, now, fetch)]
 
     def returned(self, buyer: str, movement: int, now: int, fetch: Fetch) -> list[Effect]:
-        """The buyer has ended it."""
+        """Process the buyer's confirmation that a movement has ended."""
         held = self._movements.get((buyer, movement))
         return [] if held is None else self._give_back(held, now, fetch)
 
     def _give_back(self, held: MovedIn, now: int, fetch: Fetch) -> list[Effect]:
-        """Stop running what its buyer runs again; what went further comes back first."""
+        """Stop tasks that their buyer runs again, after taking back those that were forwarded."""
         entry = held.entry
         names = {task.name for task in held.runs}
         effects = fetch(names, now)
@@ -216,8 +209,8 @@ class Incoming:
         return effects
 
     def partner_failed(self, partner: str, now: int, fetch: Fetch) -> list[Effect]:
-        """Do not run any longer what it had only forwarded: whoever that came from runs it
-        again. Its own tasks go on."""
+        """Stop tasks that a failed buyer had only forwarded: the participant they came from runs
+        them again. The buyer's own tasks continue."""
         effects: list[Effect] = []
         for (buyer, movement), held in self._movements.items():
             if buyer == partner and held.forwarded and not held.dropped:
@@ -227,7 +220,7 @@ class Incoming:
         return effects
 
     def partner_left(self, partner: str, now: int, fetch: Fetch) -> list[Effect]:
-        """End all there was with it."""
+        """End all movements of a partner."""
         held = [held for (buyer, _), held in self._movements.items() if buyer == partner]
         return [effect for one in held for effect in self._give_back(one, now, fetch)]
 
@@ -242,16 +235,16 @@ class Incoming:
         self._ledger.forget(buyer, movement)
         return Ended(buyer, movement)
 
-    # --- saying it --------------------------------------------------------------------------------
+    # --- sending ----------------------------------------------------------------------------------
 
     def say_all(self, now: int, unless_said_us: int) -> list[Effect]:
-        """Ask for what is due and end what does not pay, unless that was said just now."""
+        """Ask for payments that are due and end movements that do not pay, unless sent just now."""
         effects: list[Effect] = []
         for (buyer, movement), held in self._movements.items():
             again = now - held.said_us >= unless_said_us
             begun = held.begun_by(now)
             over = begun > held.period and not held.due
-            if over and not held.given_up:  # it need not ask for another time d
+            if over and not held.given_up:  # otherwise no request for another time d
                 ends = self._signed.ends(buyer, self._name, now) or self._too_dear(held.entry)
                 held.given_up, again = ends, again or ends
             if held.given_up and again:
@@ -266,6 +259,6 @@ class Incoming:
         tasks, load = self._here.tasks, self._here.load
         if not all(task.name in tasks for task in entry.tasks):
             return False
-        used = load_of(tasks[task.name] for task in entry.tasks)  # as it is now
+        used = load_of(tasks[task.name] for task in entry.tasks)  # the present load
         units = entry.units * entry.price * (1 + self._value.margin)
         return self._value.marginal(used, load - used) > units

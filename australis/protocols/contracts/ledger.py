@@ -1,8 +1,8 @@
-"""Who owes whom: every movement is booked by both of its sides, and each books both accounts.
+"""The ledger of debts: both sides of a movement book it, and each keeps both accounts.
 
-A movement is paid for in advance, one time d after the other, at the price that was agreed on.
-Booking the same time twice changes nothing, so it does not matter how often a message that
-leads to it arrives. A movement that has ended is kept as a sum.
+A movement is paid for in advance, one time d after the other, at the agreed price. Booking is
+idempotent, so duplicates of the message that leads to it are harmless. Of a movement that has ended
+only the sum is kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class Booking(msgspec.Struct, frozen=True, gc=False):
-    """One time d of a movement: the buyer owes the seller so much more."""
+    """One time d of a movement: the amount that the buyer owes the seller for it."""
 
     buyer: str
     seller: str
@@ -36,13 +36,13 @@ class Ledger:
     def __init__(self, bookings: Iterable[Booking] = ()) -> None:
         self._owed: dict[tuple[str, str], float] = {}
         self._paid: dict[tuple[str, int], int] = {}
-        """Up to which time d each movement is booked."""
+        """The last booked time d of each movement."""
         self._fined: dict[tuple[str, str], int] = {}
         for booking in bookings:
             self.book(booking)
 
     def book(self, booking: Booking) -> bool:
-        """Book it, unless it is booked; whether it was new."""
+        """Book a time d unless it is booked already; return whether it was new."""
         movement = booking.buyer, booking.movement
         paid = self._paid.get(movement, -1)
         if booking.period <= paid:
@@ -54,7 +54,7 @@ class Ledger:
         return True
 
     def fine(self, seller: str, buyer: str, number: int, amount: float) -> bool:
-        """Book the nth penalty that a seller owes a buyer, unless it is booked."""
+        """Book the nth penalty that a seller owes a buyer, unless it is booked already."""
         if number <= self._fined.get((seller, buyer), 0):
             return False
         self._fined[seller, buyer] = number
@@ -62,7 +62,7 @@ class Ledger:
         return True
 
     def state(self) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-        """What `restore` needs: sums, times that are paid for, and penalties."""
+        """The state for `restore`: sums, paid times, and penalties."""
         books: tuple[dict[Any, Any], ...] = (self._owed, self._paid, self._fined)
         owed, paid, fined = (tuple((*key, value) for key, value in b.items()) for b in books)
         return owed, paid, fined
@@ -73,7 +73,7 @@ class Ledger:
         paid: Iterable[tuple[str, int, int]],
         fined: Iterable[tuple[str, str, int]],
     ) -> None:
-        """Go on from there."""
+        """Restore the state."""
         self._owed = {(debtor, creditor): amount for debtor, creditor, amount in owed}
         self._paid = {(buyer, movement): period for buyer, movement, period in paid}
         self._fined = {(seller, buyer): number for seller, buyer, number in fined}
@@ -83,11 +83,11 @@ class Ledger:
         return self._paid.get((buyer, movement), -1)
 
     def forget(self, buyer: str, movement: int) -> None:
-        """It has ended: nothing more will be booked for it."""
+        """Drop the paid times of a movement that has ended."""
         self._paid.pop((buyer, movement), None)
 
     def balances(self) -> dict[str, float]:
-        """What each participant has earned; what one has another has not."""
+        """The income of each participant less its expenses; all balances add up to zero."""
         found: dict[str, float] = {}
         for (buyer, seller), amount in self._owed.items():
             found[buyer] = found.get(buyer, 0.0) - amount
@@ -95,6 +95,6 @@ class Ledger:
         return found
 
     def owed(self, debtor: str, creditor: str) -> float:
-        """What one owes another after everything between them."""
+        """The net amount that one participant owes another."""
         there = self._owed.get((debtor, creditor), 0.0)
         return there - self._owed.get((creditor, debtor), 0.0)

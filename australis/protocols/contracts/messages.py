@@ -1,8 +1,8 @@
-"""What partners say to each other.
+"""Messages between the partners of a contract.
 
-An offer and its answers carry the number of the negotiation, a movement one of its own; both
-are the buyer's and never used twice. Whoever is not answered says it again or gives up, and
-whoever hears something twice answers twice but does it once.
+An offer and its answers carry the number of the negotiation, a movement has its own number; the
+buyer assigns both and never reuses one. A sender without an answer sends again or gives up; a
+receiver of a duplicate answers again but acts once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from australis.kernel.machine import Message
 from australis.protocols.contracts.terms import Task
 
 
-class Verdict(Enum):
-    """How a seller answers."""
+class Decision(Enum):
+    """The kinds of a seller's answer."""
 
     ACCEPTED = "accepted"
     COUNTERED = "countered"
@@ -22,32 +22,32 @@ class Verdict(Enum):
 
 
 class Offer(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """A buyer offers tasks at a price per unit: binding while it waits for the answer."""
+    """A buyer's offer of tasks at a price per unit, binding while it waits for the answer."""
 
     number: int
     price: float
     tasks: tuple[Task, ...]
     partners: int = 1
-    """So many the buyer may ask before it decides: a counter-offer should last that long."""
+    """The number of partners the buyer may ask first: a counter-offer should last that long."""
 
 
 class Answer(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The seller takes some of them at that price or a higher one, or none; it has kept room."""
+    """The seller takes some tasks at that price or a higher one, or none, and keeps room for them."""
 
     number: int
-    verdict: Verdict
+    verdict: Decision
     price: float = 0.0
     tasks: tuple[str, ...] = ()
 
 
-class Release(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The buyer will not come back to this offer: the room kept for it is free again."""
+class ReleaseTasks(Message, frozen=True, array_like=True, tag=True, gc=False):
+    """The buyer will not use this answer: the room kept for it is free again."""
 
     number: int
 
 
 class Move(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The buyer moves tasks under an answer; it runs them itself until it has the receipt."""
+    """The buyer moves tasks under an answer, and runs them itself until it has the receipt."""
 
     movement: int
     number: int
@@ -55,35 +55,34 @@ class Move(Message, frozen=True, array_like=True, tag=True, gc=False):
     tasks: tuple[Task, ...]
     units: float
     duration_us: int
-    """By the contract, as the buyer has it: what both will book, and how often."""
+    """The duration d in the buyer's contract, by which both sides book."""
     settled: int
-    """The buyer knows how all its movements up to this one ended: nobody asks for them again."""
+    """The buyer knows how its movements up to this number ended and will not ask about them."""
 
 
 class Receipt(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The seller runs them now and is owed the first time d, or it does not and is owed nothing."""
+    """The seller runs the tasks and is owed the first time d, or does not and is not."""
 
     movement: int
     taken: bool
 
 
 class Due(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The seller has run them for so many times d, and is to be paid for this one, which has
-    begun, and for all before it."""
+    """The seller asks to be paid for this time d, which has begun, and for all unpaid ones."""
 
     movement: int
     period: int
 
 
 class Paid(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The buyer owes it all up to that time."""
+    """The buyer owes all times d up to this one."""
 
     movement: int
     period: int
 
 
 class Return(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Either side ends a movement whose time d is over; `buyer` says whose number it is."""
+    """One side ends a movement whose time d is over; `buyer` is the one that numbered it."""
 
     buyer: str
     movement: int
@@ -92,14 +91,14 @@ class Return(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Returned(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The other side has ended it too."""
+    """The other side has ended the movement too."""
 
     buyer: str
     movement: int
 
 
 class Complaint(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The seller did not give the service it owes, for the nth time: it owes the penalty."""
+    """The seller missed the agreed service for the nth time and owes the penalty."""
 
     number: int
 

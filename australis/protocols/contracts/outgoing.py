@@ -1,6 +1,6 @@
 """The buyer's side of movements: tasks that went from here to partners.
 
-The buyer says what it wants until it has a receipt, and runs the tasks itself that long.
+The buyer repeats its request until it has a receipt, and runs the tasks itself until then.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from australis.protocols.contracts.events import (
 )
 from australis.protocols.contracts.ledger import Booking, Ledger
 from australis.protocols.contracts.messages import Due, Move, Paid, Receipt, Return, Returned
-from australis.protocols.contracts.movements import MovedOut
+from australis.protocols.contracts.movements import MovedOut, MovementSide
 from australis.protocols.contracts.running import Running
 from australis.protocols.contracts.terms import Contract, Signed, Task
 
 
-class Outgoing:
-    """What moved from here, or is about to."""
+class Outgoing(MovementSide):
+    """The movements from this participant, in force or under way."""
 
     def __init__(
         self,
@@ -38,16 +38,11 @@ class Outgoing:
         value: Valuation,
         options: ContractOptions,
     ) -> None:
-        self._name = here.name
-        self._here = here
-        self._ledger = ledger
-        self._signed = signed
-        self._value = value
-        self._permanent = options.permanent
+        super().__init__(here, ledger, signed, value, options)
         self._movements: dict[int, MovedOut] = {}
         self.confirmed_movements = 0
         self.tasks_moved = 0
-        """There or back."""
+        """The number of tasks that left or came back."""
 
     @property
     def away(self) -> dict[str, MovedOut]:
@@ -56,7 +51,7 @@ class Outgoing:
 
     @property
     def unsettled(self) -> bool:
-        """Whether a seller may not know of a movement what is known here."""
+        """Whether a seller may not know the state of a movement."""
         return not all(out.settled for out in self._movements.values())
 
     def __len__(self) -> int:
@@ -64,19 +59,19 @@ class Outgoing:
 
     @property
     def paid_per_s(self) -> float:
-        """What the movements that last cost."""
+        """The expenses per second for the movements in force."""
         lasting = (out for out in self._movements.values() if out.settled)
         return sum(out.entry.units * out.entry.price for out in lasting)
 
     def at(self, seller: str) -> list[Task]:
-        """Tasks that moved from here to a partner."""
+        """The tasks that moved from here to a partner."""
         found = (out.entry for out in self._movements.values())
         return [task for entry in found if entry.seller == seller for task in entry.tasks]
 
     # --- the journal --------------------------------------------------------------------------
 
     def replay(self, entry: Bought | Confirmed | Recalled, now: int) -> None:
-        """Remember what was written."""
+        """Apply an entry of the journal."""
         if isinstance(entry, Bought):
             self._movements[entry.movement] = MovedOut(entry, since_us=now)
             self._here.set_out(entry.tasks, entry.movement)
@@ -90,7 +85,7 @@ class Outgoing:
             self._here.leave(out.entry.tasks)
 
     def carried(self) -> list[Entry]:
-        """What a journal that is written anew says of them."""
+        """The entries of these movements in a compacted journal."""
         entries: list[Entry] = []
         for movement, out in self._movements.items():
             entries.append(out.entry)
@@ -111,7 +106,7 @@ class Outgoing:
         tasks: Sequence[Task],
         now: int,
     ) -> list[Effect]:
-        """Ask the seller to take tasks as was agreed."""
+        """Ask the seller to take tasks as agreed."""
         units = contract.units(load_of(tasks))
         entry = Bought(
             movement, number, contract.seller, price, contract.duration_us, units, tuple(tasks)
@@ -121,7 +116,7 @@ class Outgoing:
         return [Write((entry,)), self._say(out, now)]
 
     def confirmed(self, seller: str, receipt: Receipt, now: int) -> list[Effect]:
-        """The seller has the tasks, or will never take them."""
+        """Process the seller's receipt: it has the tasks, or will never take them."""
         out = self._movements.get(receipt.movement)
         if out is None or out.confirmed or out.entry.seller != seller:
             return []
@@ -138,42 +133,34 @@ class Outgoing:
         return effects
 
     def _begun(self, out: MovedOut) -> list[Effect]:
-        """The seller has taken the tasks, and is owed the first time d."""
+        """Note that the seller has taken the tasks and is owed the first time d."""
         if out.confirmed:
             return []
         movement = out.entry.movement
         out.confirmed = True
         if not out.recalled:
             self._here.leave(out.entry.tasks)
-        return [Write((Confirmed(movement),)), *self._pay(movement, 0)]
+        return [Write((Confirmed(movement),)), *self._pay(self._name, movement, 0)]
 
     # --- paying ---------------------------------------------------------------------------------
 
     def due(self, seller: str, message: Due, now: int) -> list[Effect]:
-        """The seller wants to be paid for another time d."""
+        """Process the seller's request to be paid for another time d."""
         out = self._movements.get(message.movement)
         if out is None or out.entry.seller != seller:
             return [Send(seller, Returned(self._name, message.movement))]
-        effects = self._begun(out)  # whoever wants to be paid has the tasks
+        effects = self._begun(out)  # a seller that asks to be paid has the tasks
         if out.recalled:
             return [*effects, Send(seller, self._return(message.movement))]
-        # Not for a time that begins only later, but for one that begins now at the seller.
+        # Not for a time that begins later, but for one that begins now at the seller.
         paid = self._ledger.paid(self._name, message.movement)
         begun = (now - out.since_us) // out.entry.duration_us
         period = max(paid, min(message.period, max(begun, paid) + 1))
-        effects += self._pay(message.movement, period)
+        effects += self._pay(self._name, message.movement, period)
         return [*effects, Send(seller, Paid(message.movement, period))]
 
-    def _pay(self, movement: int, upto: int) -> list[Effect]:
-        """Book each time d that is not booked yet, up to this one."""
-        paid = self._ledger.paid(self._name, movement)
-        owed = [Owed(self._name, movement, period) for period in range(paid + 1, upto + 1)]
-        for one in owed:
-            self.book(one)
-        return [Write(tuple(owed))] if owed else []
-
     def book(self, owed: Owed) -> None:
-        """Owe the seller one more time d."""
+        """Book one more time d owed to the seller."""
         entry = self._movements[owed.movement].entry
         amount = entry.price * entry.units * entry.duration_us / SECOND
         self._ledger.book(
@@ -183,7 +170,7 @@ class Outgoing:
     # --- ending ---------------------------------------------------------------------------------
 
     def review(self, now: int) -> list[Effect]:
-        """End the movements whose time is over and which do not pay any more (6.4)."""
+        """End the movements whose time is over and that are not worthwhile any more (6.4)."""
         effects: list[Effect] = []
         for out in list(self._movements.values()):
             entry = out.entry
@@ -198,8 +185,8 @@ class Outgoing:
         return self._value.marginal(load_of(entry.tasks), self._here.load) < units
 
     def take_back(self, out: MovedOut, now: int) -> list[Effect]:
-        """Run tasks here again, and let the seller know. If it is not known whether it has them,
-        its answer to that comes first."""
+        """Run tasks here again and tell the seller; if it is unknown whether the seller has them,
+        its receipt comes first."""
         if out.recalled:
             return []
         effects = self._recall(out)
@@ -208,12 +195,12 @@ class Outgoing:
         return effects
 
     def fetch(self, names: set[str], now: int) -> list[Effect]:
-        """Take back every movement with one of these tasks, those under way, too."""
+        """Take back every movement with one of these tasks, including those under way."""
         moved = [out for out in self._movements.values() if out.moves(names)]
         return [effect for out in moved for effect in self.take_back(out, now)]
 
     def given_up(self, seller: str, movement: int, now: int) -> list[Effect]:
-        """The seller ends it."""
+        """Process the seller's end of a movement."""
         out = self._movements.get(movement)
         if out is None:
             return [Send(seller, Returned(self._name, movement))]
@@ -221,18 +208,18 @@ class Outgoing:
         return [*effects, Send(seller, self._return(movement))]
 
     def returned(self, movement: int) -> list[Effect]:
-        """The seller has ended it."""
+        """Process the seller's confirmation that a movement has ended."""
         out = self._movements.get(movement)
         if out is None:
             return []
         return [*self._recall(out), Write((self.end(movement),))]
 
     def partner_failed(self, partner: str, now: int) -> list[Effect]:
-        """Run again what ran at a partner that is gone."""
+        """Run tasks again that ran at a failed partner."""
         return [effect for out in self._with(partner) for effect in self.take_back(out, now)]
 
     def partner_left(self, partner: str) -> list[Effect]:
-        """The same, and nobody answers there any more."""
+        """Run tasks again that ran at a partner that has left for good and answers no more."""
         return [
             effect for out in self._with(partner) for effect in self.returned(out.entry.movement)
         ]
@@ -252,7 +239,7 @@ class Outgoing:
         self._here.come_back(out.entry.tasks)
 
     def end(self, movement: int) -> Ended:
-        """It is over, or never was one."""
+        """End a movement, whether or not it had begun."""
         out = self._movements.pop(movement, None)
         if out is not None:
             self._here.forget(out.entry.tasks, movement)
@@ -261,18 +248,18 @@ class Outgoing:
         self._ledger.forget(self._name, movement)
         return Ended(self._name, movement)
 
-    # --- saying it -------------------------------------------------------------------------------
+    # --- sending --------------------------------------------------------------------------------
 
     def say_all(self, now: int, unless_said_us: int) -> list[Effect]:
-        """Everything a seller has to know, unless it was said just now."""
+        """The messages that sellers have to get, unless they were sent just now."""
         unsettled = (out for out in self._movements.values() if not out.settled)
         return [self._say(out, now) for out in unsettled if now - out.said_us >= unless_said_us]
 
     def _say(self, out: MovedOut, now: int) -> Send:
-        """What the seller of a movement has to know.
+        """The message that the seller of a movement has to get.
 
-        One of which nothing is known is asked for even if its tasks are not to move any more:
-        only the answer tells whether there is something to end.
+        A movement without a receipt is asked for even if its tasks shall not move any more: only
+        the receipt tells whether there is a movement to end.
         """
         out.said_us = now
         entry = out.entry

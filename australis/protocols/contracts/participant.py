@@ -1,4 +1,4 @@
-"""A participant: it sheds what costs it too much and takes what pays (thesis 6.3, 6.4, 6.6.2)."""
+"""A participant: it sheds tasks that cost too much and takes those that pay (thesis 6.3 to 6.6)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from australis.protocols.contracts.messages import (
     Offer,
     Paid,
     Receipt,
-    Release,
+    ReleaseTasks,
     Return,
     Returned,
     Room,
@@ -44,7 +44,7 @@ class ParticipantMachine:
     """One participant with its contracts, in both directions."""
 
     selling_class: type[Selling] = Selling
-    """Experiments have participants that do otherwise."""
+    """The class of the seller's side, which experiments replace."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ParticipantMachine:
         self._sign(contracts)
         self._handlers: dict[type, Callable[[str, Any, int], list[Effect]]] = {
             Offer: self.selling.offered,
-            Release: self.selling.released,
+            ReleaseTasks: self.selling.released,
             Move: self._move,
             Answer: self.buying.answered,
             Receipt: self.holdings.confirmed,
@@ -83,7 +83,7 @@ class ParticipantMachine:
             part.sign(contracts)
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process an event and return its effects in order."""
         load = self.holdings.load
         effects = self._handle(event, now)
         if self.holdings.load != load:
@@ -93,7 +93,7 @@ class ParticipantMachine:
         )
         if not written:
             return effects
-        # What one event leads to is written together, before any of it is said.
+        # All journal entries of one event are written together, before any message is sent.
         effects = [Write(written), *(e for e in effects if not isinstance(e, Write))]
         self._journal_length += len(written)
         if self._journal_length > self._journal_limit:
@@ -101,7 +101,7 @@ class ParticipantMachine:
         return effects
 
     def _rewrite(self) -> Rewrite:
-        """A journal without what is over; it may grow by as much again before the next one."""
+        """A compacted journal; growth until the next compaction is counted from here."""
         self._journal_length = 0
         return Rewrite((*self.holdings.carried(), *self.service.carried()))
 
@@ -115,7 +115,7 @@ class ParticipantMachine:
                 effects = self.holdings.start(event, now)
                 effects += self.service.start(event.journal, now)
                 self._journal_length = len(event.journal)
-                self.buying.start(event.life, event.wake_us)
+                self.buying.start(event.incarnation, event.wake_us)
                 return [*effects, SetTimer(OFFER, max(now, event.wake_us))]
             case TasksChanged():
                 return self.holdings.change(event, now)
@@ -152,5 +152,5 @@ class ParticipantMachine:
         return [*effects, answer]
 
     def _forget(self, partner: str, now: int) -> list[Effect]:
-        """Whatever was being agreed on with a partner that is gone comes to nothing."""
+        """Abandon the negotiations with a failed partner."""
         return [*self.selling.forget(partner), *self.buying.forget(partner, now)]

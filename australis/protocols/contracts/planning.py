@@ -1,7 +1,7 @@
-"""What a participant should know before it signs: prices, ranges, how many contracts (6.5, 6.6.1).
+"""Decisions before signing contracts: prices, ranges, and the number of contracts (6.5, 6.6.1).
 
-Loads here are parts of a participant's capacity, drawn from distributions or taken from a record
-of its past. Chance comes from a generator that is handed over.
+Loads here are fractions of a participant's capacity, drawn from distributions or taken from a
+record of its past. Randomness comes from the generator that the caller passes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from australis.protocols.contracts.costs import Costs, Load
 
 Floats = NDArray[np.float64]
 Draw = Callable[[tuple[int, ...]], Floats]
-"""Draws loads, as many as the shape says."""
+"""Draws loads of the given shape."""
 
 
 # --- prices -----------------------------------------------------------------------------------
 
 
 def price_at(costs: Costs, task: Load, tasks: int, units: float = 1.0) -> float:
-    """The price that corresponds to a load level: with one task more it pays to shed one, with
-    one less to take one. It lies half-way between what the last task costs and the next would.
+    """The price for a load level: with one more task it pays to shed one, with one fewer to take
+    one. It lies half-way between the marginal costs of the last task and of the next.
 
     >>> from australis.protocols.contracts.costs import Levels
     >>> price_at(Costs(cpu=Levels()), Load(cpu=1.0), 100)
@@ -38,7 +38,7 @@ def price_at(costs: Costs, task: Load, tasks: int, units: float = 1.0) -> float:
 
 
 def capacity_at(costs: Costs, task: Load, price: float, units: float = 1.0) -> int:
-    """How many tasks a participant keeps at a price: taskset^F of lemma 1."""
+    """The number of tasks that a participant keeps at a price: taskset^F of lemma 1."""
     tasks = 0
     while costs.marginal(task, task * tasks) <= price * units:
         tasks += 1
@@ -48,7 +48,7 @@ def capacity_at(costs: Costs, task: Load, price: float, units: float = 1.0) -> i
 
 
 def decrease(costs: Costs, task: Load, tasks: int, fewer: int, units: float = 1.0) -> float:
-    """delta_k: by how much less the last task costs when there are k fewer (expression 6.15)."""
+    """delta_k: the decrease of the last task's cost with k fewer tasks (expression 6.15)."""
     if fewer >= tasks:
         raise UserError(
             f"of {fewer + 1} is too far: with {tasks} tasks a price can fall {tasks - 1} steps",
@@ -76,7 +76,7 @@ def minimal_range(
 def best_counter_offer(worth: float, competitors: int) -> float:
     """The counter-offer within [0, 1] that maximizes expression 6.17 (table 6.2).
 
-    The more compete, the nearer to what the task is worth.
+    It approaches the worth of the task as the number of competitors grows.
 
     >>> [round(best_counter_offer(s, 5), 2) for s in (0, 0.25, 0.5, 0.75)]
     [0.14, 0.36, 0.57, 0.79]
@@ -89,15 +89,15 @@ def best_counter_offer(worth: float, competitors: int) -> float:
 
 @dataclass(frozen=True)
 class Benefit:
-    """What so many contracts do for a participant when its load is above its capacity."""
+    """The benefit of a number of contracts for a participant when its load exceeds its capacity."""
 
     contracts: int
     overloaded: float
-    """How often it remains overloaded all the same (expression 6.13),"""
+    """The probability that it remains overloaded nevertheless (expression 6.13)."""
     excess: float
-    """and by how much, on average over all spikes."""
+    """The mean excess over the capacity, over all spikes."""
     saved: float
-    """What that saves on average, spikes being as rare as they are (expression 6.14)."""
+    """The mean savings, given the probability of spikes (expression 6.14)."""
 
 
 def benefits(
@@ -109,9 +109,9 @@ def benefits(
     capacity: float = 1.0,
     savings: Callable[[float], float] = lambda excess: excess,
 ) -> list[Benefit]:
-    """Overload and savings with 0 to `most` contracts at the price of full capacity, by drawing.
+    """Overload and savings with 0 to `most` contracts at the price of full capacity, by sampling.
 
-    A spike is what exceeds the capacity; partners take what they have left.
+    A spike is the excess of a load over the capacity; partners take what fits their free capacity.
     """
     left = spike((samples,))
     first = float(left.mean())
@@ -125,64 +125,8 @@ def benefits(
 
 
 def best_number(found: list[Benefit], each_costs: float) -> int:
-    """The number of contracts that is worth most, if each has its cost."""
+    """The most valuable number of contracts, if each has its cost."""
     return max(found, key=lambda b: b.saved - each_costs * b.contracts).contracts
-
-
-@dataclass(frozen=True)
-class Purchase:
-    """What contracts at a price below capacity are good for (figure 6-11)."""
-
-    level: float
-    """The load level that corresponds to the price, as a part of capacity."""
-    contracts: int
-    moved: float
-    gained: float
-
-
-def purchases(
-    own: Draw,
-    partner: Draw,
-    level: float,
-    most: int,
-    samples: int,
-    cost: Callable[[Floats], Floats],
-    price: float,
-) -> list[Purchase]:
-    """How much a buyer moves, and gains, with 1 to `most` contracts at the price of a level."""
-    load = own((samples,))
-    wanted = np.maximum(0.0, load - level)
-    room = np.zeros(samples)
-    found = []
-    for n in range(1, most + 1):
-        room += np.maximum(0.0, level - partner((samples,)))
-        moved = np.minimum(wanted, room)
-        gained = cost(load) - cost(load - moved) - price * moved
-        found.append(Purchase(level, n, float(moved.mean()), float(gained.mean())))
-    return found
-
-
-def sales(
-    own: Draw,
-    offered: Draw,
-    level: float,
-    most: int,
-    samples: int,
-    cost: Callable[[Floats], Floats],
-    price: float,
-) -> list[Purchase]:
-    """The same for a seller: how much it is given, and gains; `offered` draws what one buyer has
-    too much, most often nothing."""
-    load = own((samples,))
-    room = np.maximum(0.0, level - load)
-    there = np.zeros(samples)
-    found = []
-    for n in range(1, most + 1):
-        there += offered((samples,))
-        moved = np.minimum(there, room)
-        gained = price * moved - (cost(load + moved) - cost(load))
-        found.append(Purchase(level, n, float(moved.mean()), float(gained.mean())))
-    return found
 
 
 # --- advice from the past -------------------------------------------------------------------------
@@ -190,14 +134,14 @@ def sales(
 
 @dataclass(frozen=True)
 class Advice:
-    """What a record of past loads suggests."""
+    """The advice that follows from a record of past loads."""
 
     samples: int
     median: float
     spikes: float
-    """The part of the time in which the load was above capacity,"""
+    """The fraction of the time in which the load was above capacity."""
     largest: float
-    """and the highest load there was."""
+    """The highest load in the record."""
     benefits: tuple[Benefit, ...]
     contracts: int
     price: float
@@ -215,9 +159,9 @@ def advise(
     most: int = 20,
     draws: int = 100_000,
 ) -> Advice:
-    """How many contracts to sign as a buyer and at what price, if partners are loaded alike.
+    """The number of contracts to sign as a buyer and their price, if partners are loaded alike.
 
-    Loads are in tasks.
+    Loads are numbers of tasks.
     """
     if len(record) == 0:
         raise UserError("is empty: a record of past loads is needed", name="record")

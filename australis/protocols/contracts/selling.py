@@ -1,4 +1,4 @@
-"""The seller's side: which offers to take, and the room kept for what was promised (figure 6-5)."""
+"""The seller's side: the offers to take, and the room kept for promises (figure 6-5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from australis.protocols.contracts.choices import (
     together,
 )
 from australis.protocols.contracts.costs import NOTHING, Load
-from australis.protocols.contracts.messages import Answer, Move, Offer, Release, Room, Verdict
+from australis.protocols.contracts.messages import Answer, Decision, Move, Offer, ReleaseTasks, Room
 from australis.protocols.contracts.terms import Contract, Task
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from australis.protocols.contracts.holdings import Holdings
 
 GATHER = "gather"
-MOST_PARTNERS = 100
-"""However many a buyer says it asks, room is not kept for longer than that takes."""
+MAX_PARTNERS = 100
+"""The maximum number of partners of a buyer for which the lifetime of a promise accounts."""
 
 
 class _Promise:
-    """What a seller would take, and for how long it keeps room for it."""
+    """The tasks a seller would take at a price, and the deadline until which it keeps room."""
 
     def __init__(self, price: float, tasks: Sequence[Task], until: int, countered: bool) -> None:
         self.price = price
@@ -37,7 +37,7 @@ class _Promise:
 
 
 class Selling:
-    """Offers that came in, and what was promised for them."""
+    """The offers received, and the promises made for them."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Selling:
         self._holdings = holdings
         self._promises: dict[tuple[str, int], _Promise] = {}
         self._waiting: dict[str, Offer] = {}
-        """The latest offer of each buyer that was not looked at yet."""
+        """The latest undecided offer of each buyer."""
         self._in_vain: set[str] = set()
         """Buyers that did not take the last counter-offer."""
         self._refused: dict[str, Task] = {}
-        """Buyers that were refused, and one of their tasks."""
+        """Buyers that were refused, each with one of its tasks."""
 
     def sign(self, contracts: Sequence[Contract]) -> None:
         """Sell under these contracts from now on."""
@@ -66,13 +66,13 @@ class Selling:
 
     @property
     def kept(self) -> Load:
-        """The load of everything that was promised room."""
+        """The load of all tasks for which room is kept."""
         return sum((load_of(p.tasks.values()) for p in self._promises.values()), NOTHING)
 
     # --- offers -----------------------------------------------------------------------
 
     def offered(self, buyer: str, offer: Offer, now: int) -> list[Effect]:
-        """Look at an offer, now or together with others that come soon."""
+        """Decide on an offer, now or together with others that arrive soon."""
         first = not self._waiting
         self._waiting[buyer] = offer
         if not self._options.gather_us:
@@ -89,12 +89,12 @@ class Selling:
         return effects
 
     def _answer(self, buyer: str, offer: Offer, now: int) -> Answer:
-        self._promises.pop((buyer, offer.number), None)  # it is offered once more
+        self._promises.pop((buyer, offer.number), None)  # the offer is repeated
         contract = self._contracts.get(buyer)
         if contract is None or not contract.valid(now) or self._holdings.leaving:
-            return Answer(offer.number, Verdict.REJECTED)
+            return Answer(offer.number, Decision.REJECTED)
         if not contract.low <= offer.price <= contract.high:
-            return Answer(offer.number, Verdict.REJECTED)
+            return Answer(offer.number, Decision.REJECTED)
         load = self._holdings.load + self.kept
         tasks = [t for t in offer.tasks if self._holdings.may_take(t)]
         tasks = together(tasks, self._holdings.tasks.values())
@@ -102,18 +102,18 @@ class Selling:
         if taken:
             self._refused.pop(buyer, None)
             until = now + 2 * self._options.answer_us + self._options.resend_us
-            return self._promise(buyer, offer, Verdict.ACCEPTED, offer.price, taken, until)
+            return self._promise(buyer, offer, Decision.ACCEPTED, offer.price, taken, until)
         countered = self._counter(buyer, contract, load, tasks)
         if countered is None:
             if tasks:
                 self._refused[buyer] = tasks[0]
-            return Answer(offer.number, Verdict.REJECTED)
+            return Answer(offer.number, Decision.REJECTED)
         price, some = countered
         # Long enough for the buyer to ask all its other partners first (6.6.2).
         patience = self._options.answer_us + self._options.step_us
-        partners = min(offer.partners, MOST_PARTNERS)
+        partners = min(offer.partners, MAX_PARTNERS)
         until = now + partners * patience + self._options.resend_us
-        return self._promise(buyer, offer, Verdict.COUNTERED, price, some, until)
+        return self._promise(buyer, offer, Decision.COUNTERED, price, some, until)
 
     def _counter(
         self, buyer: str, contract: Contract, load: Load, tasks: Sequence[Task]
@@ -129,19 +129,19 @@ class Selling:
         self,
         buyer: str,
         offer: Offer,
-        verdict: Verdict,
+        verdict: Decision,
         price: float,
         tasks: Sequence[Task],
         until: int,
     ) -> Answer:
-        countered = verdict is Verdict.COUNTERED
+        countered = verdict is Decision.COUNTERED
         self._promises[buyer, offer.number] = _Promise(price, tasks, until, countered)
         return Answer(offer.number, verdict, price, tuple(task.name for task in tasks))
 
     # --- promises -----------------------------------------------------------------------
 
     def promised(self, buyer: str, move: Move) -> tuple[Task, ...] | None:
-        """What a movement may bring by a promise, which it uses up; None without one."""
+        """The tasks that a movement may bring under a promise, which is used up, or None."""
         promise = self._promises.pop((buyer, move.number), None)
         if promise is None or move.price < promise.price:
             return None
@@ -150,22 +150,22 @@ class Selling:
         self._in_vain.discard(buyer)
         return tuple(promise.tasks[task.name] for task in move.tasks)
 
-    def released(self, buyer: str, message: Release, now: int) -> list[Effect]:
-        """The buyer went elsewhere."""
+    def released(self, buyer: str, message: ReleaseTasks, now: int) -> list[Effect]:
+        """Release the room kept for a buyer that does not use the answer."""
         promise = self._promises.pop((buyer, message.number), None)
         if promise is not None and promise.countered:
             self._in_vain.add(buyer)
         return self.notify(now)
 
     def expire(self, now: int) -> list[Effect]:
-        """Nobody came back for these."""
+        """Release the room of promises whose deadline has passed."""
         over = [key for key, promise in self._promises.items() if promise.until <= now]
         for key in over:
             del self._promises[key]
         return self.notify(now) if over else []
 
     def forget(self, buyer: str) -> list[Effect]:
-        """The buyer has failed."""
+        """Drop the promises and offers of a failed buyer."""
         for key in [key for key in self._promises if key[0] == buyer]:
             del self._promises[key]
         self._waiting.pop(buyer, None)
@@ -173,7 +173,7 @@ class Selling:
         return []
 
     def notify(self, now: int) -> list[Effect]:
-        """Tell buyers that were refused when one of their tasks would be taken now."""
+        """Tell refused buyers when one of their tasks would be taken now."""
         if not self._options.notify or self._holdings.leaving:
             return []
         effects: list[Effect] = []

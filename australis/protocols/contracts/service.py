@@ -1,7 +1,8 @@
 """The service a seller owes: tuples take no longer than the contract says, or it pays (6.2).
 
-Who measures that is not our matter; a buyer hears of it as `ServiceMissed`. It complains until
-the seller has admitted it, one complaint after the other, and then both have booked it.
+The measurement is not part of this module; the buyer learns of a violation by `ServiceMissed`. It
+complains until the seller has admitted it, one complaint after the other, and then both have booked
+the penalty.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ COMPLAIN = "complain"
 
 
 class Service:
-    """Penalties, those that were booked and those that a seller still has to admit."""
+    """Penalties, both booked ones and those that a seller still has to admit."""
 
     def __init__(self, name: str, ledger: Ledger, options: ContractOptions) -> None:
         self._name = name
@@ -26,16 +27,16 @@ class Service:
         self._options = options
         self._contracts: dict[tuple[str, str], Contract] = {}
         self._missed: dict[str, int] = {}
-        """How often each seller has missed its service,"""
+        """The number of times each seller has missed its service."""
         self._admitted: dict[str, int] = {}
-        """and how much of that it has admitted."""
+        """The number of misses that each seller has admitted."""
 
     def sign(self, contracts: Sequence[Contract]) -> None:
-        """These contracts count from now on."""
+        """Use these contracts from now on."""
         self._contracts |= {c.parties: c for c in contracts}
 
     def start(self, journal: Iterable[Entry], now: int) -> list[Effect]:
-        """Go on where the journal ends."""
+        """Restore the state from the journal."""
         for entry in journal:
             if isinstance(entry, Carried):
                 for seller, buyer, number in entry.fined:
@@ -51,7 +52,7 @@ class Service:
         return self.again(now)
 
     def carried(self) -> list[Entry]:
-        """What a new journal has to say of it; penalties that are booked are in the books."""
+        """The entries of penalties in a compacted journal; booked ones are in the books."""
         return [
             Fined(self._name, seller, number, admitted=False, amount=0.0)
             for seller, number in self._missed.items()
@@ -59,11 +60,11 @@ class Service:
 
     @property
     def unsettled(self) -> bool:
-        """Whether a seller has not admitted something yet."""
+        """Whether a seller has not admitted a penalty yet."""
         return any(n > self._admitted.get(seller, 0) for seller, n in self._missed.items())
 
     def missed(self, seller: str, now: int) -> list[Effect]:
-        """A seller took too long once more; without such a clause that is its right."""
+        """Note a delay beyond the limit; a contract without a limit has no penalty."""
         contract = self._contracts.get((self._name, seller))
         if contract is None or contract.max_delay_s is None:
             return []
@@ -72,7 +73,7 @@ class Service:
         return [Write((fined,)), *self.again(now)]
 
     def again(self, now: int) -> list[Effect]:
-        """Complain to every seller about the first thing that it has not admitted."""
+        """Complain to every seller about its first penalty that it has not admitted."""
         effects: list[Effect] = [
             Send(seller, Complaint(self._admitted.get(seller, 0) + 1))
             for seller, number in self._missed.items()
@@ -83,7 +84,7 @@ class Service:
         return effects
 
     def complained(self, buyer: str, message: Complaint, now: int) -> list[Effect]:
-        """A buyer complains: book it, once, and admit it as often as it does."""
+        """Book the penalty of a buyer's complaint once, and admit it after every complaint."""
         contract = self._contracts.get((buyer, self._name))
         if contract is None or contract.max_delay_s is None:
             return []
@@ -95,7 +96,7 @@ class Service:
         return [*effects, Send(buyer, Admitted(message.number, amount))]
 
     def admitted(self, seller: str, message: Admitted, now: int) -> list[Effect]:
-        """The seller has booked it; so do we."""
+        """Book a penalty that the seller has admitted."""
         if not self._book(self._name, seller, message.number, message.amount):
             return []
         number, amount = message.number, message.amount

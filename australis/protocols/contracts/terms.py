@@ -7,30 +7,30 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from australis.kernel.durations import SECOND
-from australis.kernel.errors import Place, UserError
+from australis.kernel.errors import Place, UserError, unknown_name
 from australis.protocols.contracts.costs import RESOURCES, Load
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
-    """A long-running computation that can run here or there: a fragment of a query."""
+    """A long-running computation that can run at any participant: a fragment of a query."""
 
     name: str
     load: Load
     origin: str
     """The participant whose client asked for it."""
     kind: str = ""
-    """What contracts may allow or not."""
+    """The kind, by which contracts allow or exclude tasks."""
     query: str = ""
-    """Tasks of one query feed each other and are better off together (6.7)."""
+    """The query of the task: tasks of one query feed each other and better run together (6.7)."""
     state_mb: float = 0.0
-    """What has to be copied when it moves."""
+    """The size of the state that has to be copied when it moves."""
 
 
 class Contract(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What `buyer` pays `seller` for each unit of load that it moves there.
+    """The terms under which `buyer` pays `seller` for each unit of load that it moves there.
 
-    With `low` equal to `high` the price is fixed (definition 11); otherwise it is agreed on,
-    within the two, for each movement (definition 12).
+    With `low` equal to `high` the price is fixed (definition 11); otherwise the partners agree on a
+    price within the range for each movement (definition 12).
     """
 
     buyer: str
@@ -38,15 +38,15 @@ class Contract(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     low: float
     high: float
     duration_us: int = SECOND
-    """d: a movement is for so long, then either side may end it, and a refused buyer waits."""
+    """d: the time after which either side may end a movement, and for which a refused one waits."""
     unit: Load = Load(cpu=1.0)
-    """What of each resource makes one unit; nothing of a resource is not paid for."""
+    """The amount of each resource in one unit; a resource with amount 0 is not paid for."""
     kinds: tuple[str, ...] | None = None
     """The kinds of tasks that may move; None: all."""
     may_forward: bool = True
-    """Whether the seller may move them further."""
+    """Whether the seller may forward the tasks."""
     max_delay_s: float | None = None
-    """The service the seller owes: so long a tuple may take; it pays the penalty otherwise."""
+    """The maximum delay of a tuple at the seller, above which a penalty is due; None: no limit."""
     penalty: float = 0.0
     begins_us: int = 0
     ends_us: int | None = None
@@ -72,24 +72,24 @@ class Contract(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def fixed(self) -> bool:
-        """Whether there is nothing to negotiate."""
+        """Whether the price is fixed."""
         return self.low == self.high
 
     @property
     def parties(self) -> tuple[str, str]:
-        """Who pays whom."""
+        """The buyer and the seller."""
         return self.buyer, self.seller
 
     def valid(self, now: int) -> bool:
-        """Whether it can be used now."""
+        """Whether the contract can be used now."""
         return self.begins_us <= now and not self.over(now)
 
     def over(self, now: int) -> bool:
-        """Whether it cannot be used any more."""
+        """Whether the contract can never be used again."""
         return self.ends_us is not None and now >= self.ends_us
 
     def units(self, load: Load) -> float:
-        """load(u): how much of what is paid for this is.
+        """load(u): the number of units in a load.
 
         >>> Contract(buyer="a", seller="b", low=1, high=1, unit=Load(cpu=0.1)).units(Load(cpu=0.5))
         5.0
@@ -102,28 +102,28 @@ class Contract(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return total
 
     def allows(self, task: Task) -> bool:
-        """Whether this task may move under it."""
+        """Whether this task may move under the contract."""
         return self.kinds is None or task.kind in self.kinds
 
 
 class Signed:
-    """The contracts of one participant, those that movements still last under, too."""
+    """The contracts of one participant, with earlier ones under which movements are in force."""
 
     def __init__(self) -> None:
         self.leaving = False
-        """The participant ends every movement as soon as its time d is over."""
+        """Whether the participant ends every movement as soon as its time d is over."""
         self._contracts: dict[tuple[str, str], Contract] = {}
 
     def sign(self, contracts: Iterable[Contract]) -> None:
-        """These count from now on."""
+        """Use these contracts from now on."""
         self._contracts |= {contract.parties: contract for contract in contracts}
 
     def get(self, buyer: str, seller: str) -> Contract | None:
-        """What two have signed last."""
+        """The latest contract of two participants."""
         return self._contracts.get((buyer, seller))
 
     def may_forward(self, buyer: str, seller: str) -> bool:
-        """Whether the seller may move the buyer's tasks further."""
+        """Whether the seller may forward the buyer's tasks."""
         contract = self.get(buyer, seller)
         return contract is not None and contract.may_forward
 
@@ -138,15 +138,19 @@ def refuse_unless_consistent(
     participants: Collection[str],
     places: dict[tuple[str, str], Place] | None = None,
 ) -> None:
-    """Every partner is known, and a pair has one contract for each direction at most."""
+    """Refuse unknown partners, and pairs with more than one contract per direction."""
     seen: set[tuple[str, str]] = set()
     for contract in contracts:
         place = (places or {}).get(contract.parties)
         for party in contract.parties:
             if party not in participants:
-                known = ", ".join(sorted(participants))
-                sentence = f"is no participant (participants: {known})"
-                raise UserError(sentence, name=party, place=place)
+                raise unknown_name(
+                    party,
+                    sorted(participants),
+                    "is no participant",
+                    heading="participants",
+                    place=place,
+                )
         if contract.parties in seen:
             sentence = "have two contracts for one direction"
             raise UserError(sentence, name=" and ".join(contract.parties), place=place)

@@ -1,7 +1,7 @@
-"""What a node of DPC asks of its world, and what it hears back.
+"""The effects of a DPC machine, and the events with which its driver answers.
 
-The world owns the bytes: logs, checkpoints, engines. The machine says which buckets
-a lane may process and which piece of a log goes to whom.
+The driver owns the bytes: logs, checkpoints, engines. The machine decides which buckets
+a lane may process and which piece of a log goes to which consumer.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from australis.kernel.machine import Effect, Event
+from australis.protocols.dpc.digests import Difference
+from australis.protocols.dpc.messages import LogDigest
+from australis.protocols.dpc.missing import Missing
+from australis.protocols.dpc.spans import Spans
+from australis.protocols.dpc.states import Phase, Trigger
 
 
 class RunStable(Effect, frozen=True, gc=False):
     """Let the stable lane process the buckets (after, upto] of its inputs.
 
-    Append what comes out to the log, durably, but only the buckets after `keep_after`:
+    Append the results to the log, durably, but only the buckets after `keep_after`:
     those before are there already (SOutput drops duplicates, thesis 4.7.2).
     """
 
@@ -22,32 +27,90 @@ class RunStable(Effect, frozen=True, gc=False):
     after: int
     upto: int
     keep_after: int
+    inputs: tuple[Spans, ...] = ()
+    """The contents of these buckets, for each input."""
 
 
 class Checkpoint(Effect, frozen=True, gc=False):
-    """Make the state of the stable lane durable as it stands."""
+    """Make the current state of the stable lane durable."""
 
     output: str
 
 
 class ForkLane(Effect, frozen=True, gc=False):
-    """Make a tentative lane from the stable lane as it stands."""
+    """Fork a tentative lane from the current state of the stable lane."""
 
     output: str
     epoch: int
 
 
 class RunTentative(Effect, frozen=True, gc=False):
-    """Let the tentative lane process one bucket with what is there of its inputs."""
+    """Let the tentative lane process one bucket with what is available of its inputs."""
 
     output: str
     epoch: int
     bucket: int
     entered_us: int
+    inputs: tuple[Spans, ...] = ()
+    """The contents of this bucket, stable or tentative, for each input."""
+    missing: Missing = ()
+    """What is missing in the result."""
+
+
+class AnnouncePhase(Effect, frozen=True, gc=False):
+    """Announce the phase change of an output to observers."""
+
+    output: str
+    was: Phase
+    trigger: Trigger
+    now: Phase
+
+
+class AnnounceDifference(Effect, frozen=True, gc=False):
+    """Announce that logs that should be equal differ, or agree again, to observers."""
+
+    stream: str
+    reader: str
+    """The output or client that reads the stream; empty for a replica that writes it itself."""
+    differences: tuple[Difference, ...]
+    """One for each replica whose log differs; none if all agree again."""
+    stops: bool
+    """Whether the sender stops, because no majority of replicas agrees with it."""
+
+
+class AnnounceClock(Effect, frozen=True, gc=False):
+    """Announce to observers that a producer's clock is off beyond the bound, or no longer."""
+
+    producer: str
+    offset_us: int
+    """How far it is ahead of this node's clock."""
+    error_us: int
+    beyond: bool
+
+
+class AnnounceLoss(Effect, frozen=True, gc=False):
+    """Announce to observers that an output cannot go on: no replica has its state any more, and
+    logs have forgotten what would rebuild it."""
+
+    output: str
+    gone: tuple[tuple[str, int], ...]
+    """The inputs that logs no longer hold, each with the last bucket that is gone."""
+
+
+class AnnounceLease(Effect, frozen=True, gc=False):
+    """Announce to observers that a log no longer waits for a consumer, or does so again."""
+
+    stream: str
+    consumer: str
+    silent_us: int
+    """How long the consumer was silent."""
+    lapsed: bool
+    acknowledged: int
+    """The last bucket that it had acknowledged."""
 
 
 class DropLane(Effect, frozen=True, gc=False):
-    """The tentative lane is no longer needed."""
+    """End the tentative lane of an output."""
 
     output: str
     epoch: int
@@ -75,7 +138,7 @@ class SendHead(Effect, frozen=True, gc=False):
 
 
 class Truncate(Effect, frozen=True, gc=False):
-    """Forget the buckets of a log up to this one."""
+    """Truncate a log up to this bucket."""
 
     stream: str
     upto: int
@@ -86,6 +149,9 @@ class ShipSnapshot(Effect, frozen=True, gc=False):
 
     to: str
     stream: str
+    upto: int
+    """The last bucket that the checkpoint covers."""
+    at_us: int
 
 
 class InstallSnapshot(Effect, frozen=True, gc=False):
@@ -93,64 +159,64 @@ class InstallSnapshot(Effect, frozen=True, gc=False):
 
     stream: str
     upto: int
-    entered_us: int
+    ahead_us: int
+    """How far this node's clock is ahead of the one by which the log has its entry times."""
     state: Any
 
 
 class SkipAhead(Effect, frozen=True, gc=False):
-    """Begin the stable lane anew with an empty state after bucket `after`.
+    """Restart the stable lane with an empty state after bucket `after`.
 
-    Its inputs before that are gone. A convergent-capable lane has the right state again by
-    `begins`, and its log begins there.
+    Its inputs before that are truncated. A convergent-capable lane has the right state again by
+    `trimmed_upto`, and its log begins there.
     """
 
     output: str
     after: int
-    begins: int
+    trimmed_upto: int
 
 
-class CloseBucket(Effect, frozen=True, gc=False):
-    """Log the tuples of a source up to the end of this bucket, durably.
-
-    Those of buckets up to `dropped` came while the log was full: they are not taken.
-    """
+class LimitSource(Effect, frozen=True, gc=False):
+    """Accept no tuples of buckets beyond this one until consumers acknowledge (back-pressure)."""
 
     stream: str
-    after: int
     upto: int
-    entered_us: int
-    dropped: int = -1
 
 
 class Deliver(Effect, frozen=True, gc=False):
-    """Hand something to the application behind a client proxy."""
+    """Deliver a change of the stream to the application behind a client proxy."""
 
     stream: str
     what: Any
 
 
-class LaneRestored(Event, frozen=True, gc=False):
-    """What a node found on its disk of one output when it started."""
+class RestoredLog(Event, frozen=True, gc=False):
+    """The log and checkpoint of one output that a node found on its disk when it started."""
 
     stream: str
     upto: int
-    """Its checkpoint covers the buckets up to this one."""
-    begins: int
+    """The last bucket that its checkpoint covers."""
+    trimmed_upto: int
+    """The last bucket that its log no longer holds."""
     end: int
-    """Its log holds the buckets (begins, end]."""
+    """The last bucket of its log."""
     begun: int | None = None
-    """A micro-batch up to this bucket was begun, and must be done again as it was planned."""
+    """The end of a micro-batch that was begun and must be repeated as planned, if there is one."""
+    digest: LogDigest | None = None
+    """The log's digest up to its end."""
+    fits_after: int = -1
+    """The bucket after which the log fits its bytes."""
 
 
 class Started(Event, frozen=True, gc=False):
-    """The node begins a life."""
+    """The node begins an incarnation."""
 
-    life: int
-    lanes: tuple[LaneRestored, ...] = ()
+    incarnation: int
+    lanes: tuple[RestoredLog, ...] = ()
     lost: tuple[str, ...] = ()
-    """Outputs whose state is gone: a replica must help."""
+    """The outputs whose state is lost and has to come from a replica's snapshot."""
     fresh: bool = False
-    """The very first start: there is nothing to recover."""
+    """Whether this is the very first start, with nothing to recover."""
 
 
 class StableDone(Event, frozen=True, gc=False):
@@ -159,6 +225,16 @@ class StableDone(Event, frozen=True, gc=False):
     output: str
     upto: int
     end: int
+    digests: tuple[tuple[int, int], ...] = ()
+    """The log's digests up to the newest buckets that hold tuples."""
+    fits_after: int = -1
+    """The bucket after which the log fits its bytes."""
+
+
+class SkippedAhead(Event, frozen=True, gc=False):
+    """The stable lane has restarted with an empty state, durably."""
+
+    output: str
 
 
 class Checkpointed(Event, frozen=True, gc=False):
@@ -183,24 +259,34 @@ class BucketClosed(Event, frozen=True, gc=False):
 
     stream: str
     upto: int
+    digests: tuple[tuple[int, int], ...] = ()
+    """The log's digests up to the newest buckets that hold tuples."""
+    fits_after: int = -1
+    """The bucket after which the log fits its bytes."""
 
 
 class Consumed(Event, frozen=True, gc=False):
-    """An application is done with the stable tuples up to this bucket."""
+    """An application has finished with the stable tuples up to this bucket."""
 
     upto: int
+    taken: int = -1
+    """The last bucket that it has taken, if it has not finished with that yet."""
 
 
 class SnapshotFailed(Event, frozen=True, gc=False):
-    """A replica's snapshot could not be had, or was of no use."""
+    """A replica's snapshot could not be fetched, or could not be used."""
 
     stream: str
 
 
 class SnapshotInstalled(Event, frozen=True, gc=False):
-    """The lane goes on from a replica's snapshot."""
+    """The lane continues from a replica's snapshot."""
 
     stream: str
     upto: int
-    begins: int
-    """The log that came with it holds the buckets after this one."""
+    trimmed_upto: int
+    """The last bucket that the log that came with the snapshot does not hold."""
+    digest: LogDigest | None = None
+    """The log's digest up to its end."""
+    fits_after: int = -1
+    """The bucket after which the log fits its bytes."""

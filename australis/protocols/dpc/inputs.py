@@ -1,25 +1,26 @@
 """One input of a node: what has arrived, and which replicas it is read from.
 
 Stable buckets arrive in order and are kept until every output that reads them has
-processed them. Beyond the last stable bucket lies the
-overlay, which a stable bucket supersedes as soon as it arrives: whatever an
-upstream replica said tentatively of a bucket no longer counts (UNDO and REC_DONE
-only announce that).
+processed them. Beyond the last stable bucket lies the overlay, which a stable bucket
+supersedes as soon as it arrives: the tentative tuples of that bucket no longer count
+(UNDO and REC_DONE only announce that).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from australis.protocols.dpc.digests import Comparison, Digests, listed_digests
 from australis.protocols.dpc.messages import (
     Bucket,
     StableData,
     StreamStatus,
+    SubscriptionState,
     TentativeData,
-    Want,
 )
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.spans import Span, Spans, StableBuckets
 from australis.protocols.dpc.states import State
 from australis.protocols.dpc.switching import Choice, choose
 
@@ -42,25 +43,27 @@ class Input:
         self.have = -1
         self.choice = Choice(first, None)
         self.rows_taken = [0] * 12
-        """How often each row of table 4.3 was taken, for whoever counts."""
+        """The number of times each row of table 4.3 was taken, for statistics."""
         self.healthy = False
         """Whether some replica is stable."""
         self.failed = True
-        """Whether no replica is stable or about to be."""
+        """Whether no replica is stable or stabilising."""
         self.missing = True
         """Whether no replica can send even tentative tuples."""
-        self.stable: dict[int, Bucket] = {}
+        self.stable = StableBuckets()
         self.overlay: dict[int, Bucket] = {}
         self.said: dict[int, tuple[str, int]] = {}
-        """Which replica said a bucket of the overlay, and in which of its overlays."""
+        """The replica that sent each bucket of the overlay, and the epoch of its overlay."""
         self.standby: str | None = None
-        """A second replica to hear tentative tuples from, so that losing one costs no time."""
+        """A second replica that sends tentative tuples, so that losing one costs no time."""
         self.hedged = False
-        """Whether the log is read from that one as well: whichever comes first counts."""
+        """Whether the log is read from the standby as well: the first copy counts."""
         self.tentative = -1
         """The last bucket known at least tentatively."""
         self.released = -1
         """The last bucket that every stable lane has processed."""
+        self.advanced_us = 0
+        """The time at which its boundary last advanced; 0 if it has not yet."""
         self._progress_us = 0
         self._last_sender = first
         self._confirmed = -1
@@ -68,37 +71,64 @@ class Input:
         self._failed_since: int | None = None
         self._replaying: set[str] = set()
         self._order = {name: -i for i, name in enumerate(monitors)}
+        self.digests = Digests()
+        self._waits_for_stable = not options.bounded
+        self._waits_for_all = not options.lets_replicas_go
+        self.comparison = Comparison(monitors, self.digests, votes=False)
+        """Whether the replicas' logs are equal to what has arrived."""
 
     # --- data ----------------------------------------------------------------------
 
     def take_stable(self, sender: str, data: StableData, now: int) -> bool:
-        """Take a piece of the log; whether it brought anything new."""
+        """Take a piece of the log; returns whether it brought anything new."""
         if data.after > self.have:
             return False  # a piece is missing; the next heartbeat asks for it
         if data.rec_done and data.upto >= self.have:
             self._replaying.discard(sender)
         if data.upto <= self.have or data.upto > self.room:
             return False  # nothing new, or more than was asked for
-        for bucket in data.buckets:
-            if bucket.number > self.have:
-                self.stable[bucket.number] = bucket
+        if not self._continues(sender, data):
+            return False
+        self.stable.add(data.buckets, data.upto, sender if data.in_log else "")
         self.have = data.upto
         self._last_sender = sender
-        self._progress_us = now
+        self._progress_us = self.advanced_us = now
         for number in [n for n in self.overlay if n <= self.have]:
             del self.overlay[number]
             del self.said[number]
         self.tentative = max(self.tentative, self.have)
         return True
 
-    def take_tentative(self, sender: str, data: TentativeData) -> bool:
-        """Take a bucket of an overlay; whether it is of use.
+    def _continues(self, sender: str, data: StableData) -> bool:
+        """Whether a piece continues the log that has arrived; if so its digests are taken too."""
+        if data.digest is None:
+            self.digests.restart(None)
+            return True
+        if self.digests.at(data.after) is None:
+            self.digests.restart(data.digest)
+        self.comparison.compare(sender, data.digest)
+        if not self._trusts(sender):
+            return False
+        shift = self.comparison.shift(sender, data.digest)
+        self.digests.extend(listed_digests(data), data.upto, shift)
+        return True
 
-        What one replica has said another one need not repeat; only the same replica may say
-        it anew, after it has begun a new overlay behind a longer log.
+    def _trusts(self, replica: str) -> bool:
+        """Whether a replica may be read: its log is not known to differ, or not to be the right
+        one."""
+        differing = self.comparison.differing
+        return not differing or (replica not in differing and not self.comparison.stops)
+
+    def take_tentative(self, sender: str, data: TentativeData) -> bool:
+        """Take a bucket of an overlay; returns whether it is used.
+
+        The first replica to send a bucket counts; only that replica may replace it, with a later
+        overlay that follows a longer log.
         """
         number = data.bucket.number
         if number <= self.have or sender not in (self.choice.curr, self.standby):
+            return False
+        if not self._trusts(sender):
             return False
         said_by, epoch = self.said.get(number, (sender, -1))
         if number in self.overlay and (said_by != sender or epoch == data.epoch):
@@ -118,49 +148,61 @@ class Input:
             del self.said[number]
 
     def bucket(self, number: int) -> Bucket | None:
-        """What is there of a bucket: stable, or else tentative, or else nothing."""
+        """A bucket as it is known: stable, or else tentative, or else None."""
         return self.stable.get(number) or self.overlay.get(number)
 
+    def spans(self, number: int) -> Spans:
+        """The same bucket as `bucket`, as spans for a tentative lane."""
+        if number <= self.have:
+            return self.stable.between(number - 1, number)
+        bucket = self.overlay.get(number)
+        return () if bucket is None else (Span(number - 1, number, (bucket,)),)
+
     def known_from(self, number: int) -> list[int]:
-        """The buckets from this one on of which there is something."""
+        """The known buckets from this one on; of the stable ones at most the first."""
         stable = [number] if self.have >= number else []
         return stable + [n for n in self.overlay if n >= number]
 
     def forget(self, upto: int) -> None:
-        """No lane will ask for the buckets up to this one again."""
-        for number in [n for n in self.stable if n <= upto]:
-            del self.stable[number]
+        """Drop the buckets up to this one, which no lane will ask for again."""
+        self.stable.forget(upto)
         self.released = max(self.released, upto)
 
     def restart_after(self, bucket: int) -> None:
-        """Begin behind this bucket: what came before is in a checkpoint, or gone."""
+        """Restart after this bucket: earlier ones are in a checkpoint, or truncated."""
         self.have = self.released = self.tentative = bucket
-        self.stable.clear()
+        self._compare_anew()
+        self.stable.clear(bucket)
         self.overlay.clear()
         self.said.clear()
 
     def skip_to(self, bucket: int) -> None:
-        """Go on behind this bucket; what is known beyond it stays."""
+        """Continue after this bucket and keep what is known beyond it."""
         if self.have < bucket:
             self.have = bucket
+            self._compare_anew()
             self.tentative = max(self.tentative, bucket)
             for number in [n for n in self.overlay if n <= bucket]:
                 del self.overlay[number]
                 del self.said[number]
         self.forget(bucket)
 
+    def _compare_anew(self) -> None:
+        self.digests.restart(None)
+        self.comparison.forget()
+
     # --- which replica --------------------------------------------------------------
 
     def states(self) -> dict[str, State]:
-        """The state of each replica as table 4.3 is to see it."""
+        """The state of each replica as the input of table 4.3."""
         raw = {name: self._state(name) for name in self.monitors}
         best = max(
             (self.end(name) for name, state in raw.items() if state is State.STABLE), default=-1
         )
         for name, state in raw.items():
             # A stable replica that lags behind another one, that sends nothing though it has
-            # more, or that would first have to replay a long failure (P3, 4.7.4) is as good
-            # as one that stabilises.
+            # more, or that would first have to replay a long failure (P3, 4.7.4) counts as
+            # stabilising.
             behind = best - self.end(name) > self.options.lag_buckets
             stalled = name in self._suspects
             if state is State.STABLE and (behind or stalled or name in self._replaying):
@@ -169,10 +211,10 @@ class Input:
         return self._with_new_tuples(raw) if self.options.staggered else raw
 
     def _pass_over(self, states: dict[str, State]) -> None:
-        """Logs that are of no use while another one has more.
+        """Count replicas as failed whose logs are of no use while another replica has more.
 
-        One that ends before what is here already, and one of a replica with a failed input
-        that is far behind another such replica: it has become slow.
+        These are a stabilising replica whose log ends before what this input has, and a replica
+        in UP_FAILURE that lags far behind another one in UP_FAILURE because it is slow.
         """
         stabilise = [n for n, state in states.items() if state is State.STABILIZATION]
         if any(self.end(n) > self.have for n in stabilise):
@@ -185,10 +227,10 @@ class Input:
                 states[name] = State.FAILURE
 
     def _with_new_tuples(self, states: dict[str, State]) -> dict[str, State]:
-        """Where replicas take turns: those that stabilise and process new tuples all the same.
+        """The states where replicas take turns and some process new tuples while they stabilise.
 
-        While another one, which does not, has the better log, they are there for the new
-        tuples only, like a replica in UP_FAILURE.
+        While another replica stabilises without processing new tuples, and so corrects faster,
+        those are read for new tuples only, like a replica in UP_FAILURE.
         """
         stabilise = [n for n, state in states.items() if state is State.STABILIZATION]
         new = [n for n in stabilise if self._gives(n) and self._told(n) is State.STABILIZATION]
@@ -201,9 +243,9 @@ class Input:
 
     def _state(self, name: str) -> State:
         status = self.monitors[name].status(self.stream)
-        if status is None:
+        if status is None or not self._trusts(name):
             return State.FAILURE
-        if self.have < status.begins and self.options.keep_log is None:
+        if self.have < status.trimmed_upto and self.options.keep_log is None:
             return State.FAILURE  # another replica has what this one lacks
         state = self.monitors[name].state(self.stream)
         return State.STABILIZATION if state is State.STABLE and self._behind(name) else state
@@ -211,48 +253,68 @@ class Input:
     def _behind(self, name: str) -> bool:
         """Whether a replica's log ends well before what another one has sent.
 
-        A node that was paused does not know it yet, and says that it is stable.
+        A node that was paused does not know this yet and reports STABLE.
         """
         return self.have - self.end(name) > self.options.lag_buckets and name != self._last_sender
 
     def end(self, name: str) -> int:
-        """How far a replica's log reaches, as far as is known."""
+        """The last bucket that a replica's log is known to hold."""
         status = self.monitors[name].status(self.stream)
         return -1 if status is None else status.end
 
     @property
     def gone_upto(self) -> int | None:
-        """The bucket behind which to go on if no replica has the next one any more."""
+        """The bucket after which to continue if no replica has the next one any more, else None.
+
+        It is asked of stable replicas, unless a full log may keep all of them from being stable.
+        """
         known = [
             status
             for m in self.monitors.values()
             if not m.failed and (status := m.status(self.stream)) is not None
         ]
-        if not any(s.state is State.STABLE for s in known) or any(map(self._may_have, known)):
+        if self._waits_for_stable and not any(s.state is State.STABLE for s in known):
             return None
-        return min((s.begins for s in known if s.begins > self.have), default=None)
+        if any(map(self._may_have, known)):
+            return None
+        return min((s.trimmed_upto for s in known if s.trimmed_upto > self.have), default=None)
 
     def _may_have(self, status: StreamStatus) -> bool:
         """Whether a replica has the next bucket in its log, or will have it.
 
-        Logs that keep only so much are not for waiting: where one goes on far beyond, another
-        one that is at a standstill before it counts as if it had nothing.
+        With `keep_log` a consumer must not wait while logs are truncated: a replica whose log
+        makes no progress and ends at or before `have` counts as if it had nothing.
         """
         goes_on = status.end > self.have or status.state in (State.STABLE, State.STABILIZATION)
-        return status.begins <= self.have and (goes_on or self.options.keep_log is None)
+        return status.trimmed_upto <= self.have and (goes_on or self.options.keep_log is None)
 
     @property
     def forgotten(self) -> bool:
-        """Whether every replica answers, and none has the next bucket any more."""
-        return self.gone_upto is not None and not any(m.failed for m in self.monitors.values())
+        """Whether every replica answers, and none has the next bucket any more.
+
+        Where logs let go of replicas that are silent, those count that answer: nothing that has
+        been forgotten comes back with the others.
+        """
+        if self._waits_for_all and any(m.failed for m in self.monitors.values()):
+            return False
+        return self.gone_upto is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a stable replica has the next bucket, or will have it."""
+        status = [m.status(self.stream) for m in self.monitors.values() if not m.failed]
+        return any(
+            s is not None and s.state is State.STABLE and s.trimmed_upto <= self.have
+            for s in status
+        )
 
     @property
     def head(self) -> int:
-        """The furthest any reachable replica's log is known to reach."""
+        """The last bucket that the log of any reachable replica is known to hold."""
         return max((self.end(n) for n, m in self.monitors.items() if not m.failed), default=-1)
 
     def choose(self, now: int) -> bool:
-        """Apply table 4.3 to what is known now; whether the choice has changed."""
+        """Apply table 4.3 to what is known now; returns whether the choice has changed."""
         self._look()
         self._watch(now)
         if self._calm:
@@ -271,11 +333,11 @@ class Input:
         return changed
 
     def _rank(self, name: str) -> tuple[int, ...]:
-        """Of replicas in the same state rather one that processes new tuples, and the furthest."""
+        """The rank among replicas in one state: first by new tuples, then by the log's end."""
         return self._gives(name), self.end(name), self._order[name]
 
     def _watch(self, now: int) -> None:
-        """Notice long failures, and replicas that say they have more but send nothing."""
+        """Detect long failures, and replicas that report more data but send nothing."""
         if self.healthy:
             self._failed_since = None
         elif self._failed_since is None:
@@ -306,15 +368,15 @@ class Input:
             and not self._suspects
             and status is not None
             and self._state(curr) is State.STABLE
-            and self.have >= status.begins
+            and self.have >= status.trimmed_upto
             and self.head - status.end <= self.options.lag_buckets
         )
 
     def _second(self, choice: Choice) -> str | None:
-        """Another replica that is doing as `Curr` does, if there is one.
+        """A standby: another replica in a state like that of `Curr`, if there is one.
 
-        Beside a stable replica only a stable one will do: what another says tentatively is
-        not wanted while `Curr` can do better.
+        The standby of a stable replica is stable too: tentative tuples of another one are not
+        wanted while `Curr` has better ones.
         """
         states = {name: m.state(self.stream) for name, m in self.monitors.items()}
         curr = states.pop(choice.curr)
@@ -322,14 +384,14 @@ class Input:
             case State.STABLE | State.FAILURE:
                 alike = {State.STABLE} & {curr}
             case State.UP_FAILURE if self.options.staggered:
-                alike = {State.UP_FAILURE}  # leave those alone that stabilise
+                alike = {State.UP_FAILURE}  # put no load on replicas that stabilise
             case _:
                 alike = {State.UP_FAILURE, State.STABILIZATION}
         found = [n for n, state in states.items() if state in alike and self._gives(n)]
         return min(found, key=lambda n: (states[n], -self._order[n]), default=None)
 
     def _look(self) -> None:
-        """What the replicas say, taken together."""
+        """Update `healthy`, `failed` and `missing` from the states of all replicas."""
         states = {name: self._state(name) for name in self.monitors}
         self.healthy = State.STABLE in states.values()
         self.failed = not self.healthy and State.STABILIZATION not in states.values()
@@ -346,27 +408,27 @@ class Input:
 
     @property
     def room(self) -> int:
-        """The last bucket there is room for."""
+        """The last bucket for which the input buffer has room."""
         return self.released + self.options.input_window
 
     @property
     def waits_for_more(self) -> bool:
-        """Whether the sender of the log has more, but may only send it once it hears from here."""
+        """Whether the sender of the log has more but may be waiting for a confirmation."""
         return self.have >= self._confirmed + self.options.send_window // 2 and self.have < min(
             self.end(self.log_from), self.room
         )
 
-    def want(self, name: str, acknowledged: int, now: int) -> Want:
-        """What to ask of a replica."""
+    def want(self, name: str, acknowledged: int, now: int) -> SubscriptionState:
+        """The subscription to ask of a replica."""
         if name == self.log_from:
             self._confirmed = self.have
-        # Tentative tuples are always welcome from `Curr`: a stable replica may have to release
-        # a bucket early, and by the next heartbeat it would be late.
+        # Tentative tuples are always requested from `Curr`: a stable replica may have to release
+        # a bucket early, and the next heartbeat would ask for it too late.
         curr = name == self.choice.curr
         overlay = curr or name == self.standby
         stuck = self.have >= self.room or self.gone_upto is not None
         head = curr and (name in self._replaying or stuck)
-        return Want(
+        return SubscriptionState(
             self.stream,
             name == self.log_from or (self.hedged and name == self.standby),
             overlay,

@@ -1,7 +1,7 @@
 """The two ends: a source proxy and a client proxy (thesis 4.10).
 
-A source proxy logs every tuple durably before anyone sees it, sets boundaries and
-serves all replicas. It never stamps below its last boundary, whatever its clock
+A source proxy logs every tuple durably before any consumer reads it, sets boundaries
+and serves all replicas. It never stamps below its last boundary, whatever its clock
 does. A client proxy follows all replicas of its stream and hands the application
 one sequence of stable and tentative tuples, UNDO and REC_DONE.
 """
@@ -9,6 +9,8 @@ one sequence of stable and tentative tuples, UNDO and REC_DONE.
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from australis.kernel.machine import (
     Effect,
@@ -19,11 +21,13 @@ from australis.kernel.machine import (
     SetTimer,
     TimerFired,
 )
+from australis.protocols.dpc.digests import Digests
 from australis.protocols.dpc.effects import (
+    AnnounceDifference,
     BucketClosed,
-    CloseBucket,
     Consumed,
     Deliver,
+    LimitSource,
     Started,
     Truncate,
 )
@@ -38,93 +42,142 @@ from australis.protocols.dpc.messages import (
 )
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.spans import Span
 from australis.protocols.dpc.states import State
 from australis.protocols.dpc.subscribers import GUEST, Subscribers
 
+LEASES = "leases"
+"""The timer of a source that looks at the leases of its consumers."""
+
 
 class SourceMachine:
-    """The proxy of one source."""
+    """The proxy of one source, which closes its buckets itself and reports each one."""
+
+    subscribers_class = Subscribers
 
     def __init__(self, stream: str, consumers: tuple[str, ...], options: DpcOptions) -> None:
         self.stream = stream
         self.options = options
-        self.subscribers = Subscribers(stream, consumers, options.send_window)
-        self.life = 0
-        self.begins = self.end = -1
-        self.closing = False
-        self.dropped = -1
-        """The last bucket whose tuples were not taken because the log was full."""
+        self.subscribers = self.subscribers_class.of(stream, consumers, options)
+        self.incarnation = 0
+        self.trimmed_upto = self.end = self.restored_upto = self.fits_after = -1
+        self.digests = Digests()
+
+    @property
+    def state(self) -> State:
+        """The state to advertise: a source that answers misses nothing."""
+        return State.STABLE
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process one event; returns the effects in order."""
         match event:
             case MessageReceived(sender=sender, message=Heartbeat() as heartbeat):
                 return self._heartbeat(sender, heartbeat, now)
-            case BucketClosed(upto=upto):
-                self.closing = False
-                self.end = upto
-                return self._send()
+            case BucketClosed(upto=upto, digests=digests, fits_after=fits_after):
+                self.end, self.fits_after = upto, fits_after
+                self.digests.extend(digests, upto)
+                return [*self._send(), *(self._truncate(now) if self.full else [])]
             case TimerFired():
-                return self._close(now)
-            case Started(life=life, lanes=lanes):
-                self.life = life
+                return [*self._truncate(now), *self._watch(now)]
+            case Started(incarnation=incarnation, lanes=lanes):
+                self.incarnation = incarnation
+                self.subscribers.begin(now)
                 for lane in lanes:
-                    self.begins, self.end = lane.begins, lane.end
-                return self._close(now)
+                    self.trimmed_upto, self.end = lane.trimmed_upto, lane.end
+                    self.fits_after = lane.fits_after
+                    self.digests.restart(lane.digest)
+                    self.restored_upto = lane.end
+                return [*self._limit(), *self._watch(now)]
         return []
 
-    def _close(self, now: int) -> list[Effect]:
-        """Log the buckets that are over; never one that a boundary has passed."""
-        size = self.options.bucket_us
-        over = now // size - 1
-        effects: list[Effect] = [SetTimer("close", (max(over, self.end) + 2) * size)]
-        full = self.options.max_log is not None and self.end - self.begins >= self.options.max_log
-        if full:
-            self.dropped = over  # back-pressure ends here (thesis 4.9.4)
-        elif over > self.end and not self.closing:
-            self.closing = True
-            effects.append(CloseBucket(self.stream, self.end, over, now, self.dropped))
-        return effects
+    @property
+    def full(self) -> bool:
+        """Whether its log has no room, so that the source waits."""
+        return self.trimmed_upto < self.subscribers.bounds.full_upto(self.end, self.fits_after)
+
+    @property
+    def waits_for(self) -> list[str]:
+        """The consumers for which a full log waits."""
+        upto = self.subscribers.bounds.full_upto(self.end, self.fits_after)
+        return self.subscribers.waits_for(upto) if self.full else []
+
+    def _watch(self, now: int) -> list[Effect]:
+        """Look at the leases regularly, since nobody may be heard any more."""
+        if not self.subscribers.watches:
+            return []
+        return [SetTimer(LEASES, now + self.options.stall_us)]
+
+    def _limit(self) -> list[Effect]:
+        """Limit the source where its log is bounded (back-pressure, thesis 4.9.4)."""
+        most = self.subscribers.bounds.max_buckets
+        return [] if most is None else [LimitSource(self.stream, self.trimmed_upto + most)]
+
+    def _truncate(self, now: int) -> list[Effect]:
+        effects = self.subscribers.truncation(
+            self.trimmed_upto,
+            self.end,
+            self.options.keep_log,
+            fits_after=self.fits_after,
+            now=now,
+        )
+        upto = max((e.upto for e in effects if isinstance(e, Truncate)), default=None)
+        if upto is None:
+            return effects
+        self.trimmed_upto = upto
+        return [*effects, *self._limit()]
 
     def _heartbeat(self, sender: str, heartbeat: Heartbeat, now: int) -> list[Effect]:
+        digest = None
         for want in heartbeat.wants:
-            self.subscribers.heard(sender, want, heartbeat.life, heartbeat.number, now)
-        status = StreamStatus(self.stream, State.STABLE, self.begins, self.end, True)
-        reply = HeartbeatReply(self.life, heartbeat.number, (status,))
-        truncations = self.subscribers.truncation(self.begins, self.end, self.options.keep_log)
-        for truncation in truncations:
-            assert isinstance(truncation, Truncate)
-            self.begins = truncation.upto
+            self.subscribers.heard(sender, want, heartbeat.incarnation, heartbeat.number, now)
+            digest = self.digests.point(min(want.have, self.end)) or digest
+        status = StreamStatus(
+            self.stream,
+            self.state,
+            self.trimmed_upto,
+            self.end,
+            overlay=True,
+            digest=digest,
+            restored_upto=self.restored_upto,
+        )
+        reply = HeartbeatReply(self.incarnation, heartbeat.number, (status,), now)
+        truncations = self._truncate(now)
         return [Send(sender, reply), *self._send(sender), *truncations]
 
     def _send(self, only: str | None = None) -> list[Effect]:
-        them, begins, end = self.subscribers, self.begins, self.end
+        them, trimmed_upto, end = self.subscribers, self.trimmed_upto, self.end
         return [
-            *them.due(begins, end, settled=True, only=only),
-            *them.head_due(begins, end, self.options.input_window, only),
+            *them.due(trimmed_upto, end, settled=True, only=only),
+            *them.head_due(trimmed_upto, end, self.options.input_window, only),
         ]
 
 
 class Insertions(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Stable tuples of one bucket."""
+    """The stable tuples of one bucket."""
 
     bucket: Bucket
 
 
+class LoggedInsertions(Message, frozen=True, array_like=True, tag=True, gc=False):
+    """Stable tuples that the application reads from a log of its own node."""
+
+    span: Span
+
+
 class Tentatives(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Tentative tuples of one bucket."""
+    """The tentative tuples of one bucket."""
 
     bucket: Bucket
 
 
 class Undo(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Everything after the tuples of this bucket is taken back."""
+    """All tentative tuples after this bucket are revoked."""
 
     upto: int
 
 
 class Skipped(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The stable tuples of the buckets (after, upto] are gone and will not come."""
+    """The stable tuples of the buckets (after, upto] are truncated and will not arrive."""
 
     after: int
     upto: int
@@ -138,6 +191,7 @@ class ClientMachine:
     """The proxy of one application that reads one stream."""
 
     input_class = Input
+    monitor_class = Monitor
 
     def __init__(
         self,
@@ -148,48 +202,50 @@ class ClientMachine:
         *,
         hedge: bool = False,
         hold: bool = False,
+        bounded: bool = False,
     ) -> None:
         """With `hedge` it follows the logs of two replicas at once, which are equal, so that
         losing one of them costs no time; it costs the network twice as much. With `hold` it
-        acknowledges what its application has `Consumed`, not what it has received."""
+        acknowledges what its application has `Consumed`, not what it has received; if it is
+        `bounded` too, it asks for no more than fits behind what the application has taken, and
+        for nothing tentative."""
         self.name = name
         self.guest = name.startswith(GUEST)
         self.stream = stream
         self.options = options
-        self.life = 0
-        self.monitors = {p: Monitor(p, [stream], options.misses) for p in producers}
+        self.incarnation = 0
+        self.monitors = {p: self.monitor_class(p, [stream], options.misses) for p in producers}
         self.input = self.input_class(stream, self.monitors, producers[0], options)
         self.input.hedged = hedge
         self.hold = hold
-        self._consumed = -1
+        self.bounded = bounded
+        self._consumed = self._taken = -1
         self._told = -1
-        """The last bucket the application was told tentatively,"""
+        """The last tentative bucket that was delivered to the application."""
         self._told_by: tuple[str, int] = ("", -1)
-        """and whose overlay said so."""
+        """The replica and epoch of the overlay from which that bucket came."""
         self._correcting = False
-        self._joined_at: int | None = None
-        """Where it began to read; what was forgotten before that it never asked for."""
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process one event; returns the effects in order."""
         match event:
             case MessageReceived(sender=sender, message=message):
                 match message:
-                    case StableData():
-                        return self._stable(sender, message, now)
-                    case TentativeData():
-                        return self._tentative(sender, message)
+                    case StableData() | TentativeData():
+                        return self._data(sender, message, now)
                     case HeartbeatReply():
                         return self._reply(sender, message, now)
             case TimerFired():
                 return self._tick(now)
-            case Consumed(upto=upto):
+            case Consumed(upto=upto, taken=taken):
                 self._consumed = max(self._consumed, upto)
-            case Started(life=life, lanes=lanes):
-                self.life = life
+                self._taken = max(self._taken, upto, taken)
+                self._forget()
+            case Started(incarnation=incarnation, lanes=lanes):
+                self.incarnation = incarnation
                 for lane in lanes:
                     self.input.restart_after(lane.upto)
-                    self._joined_at = self._consumed = lane.upto
+                    self._consumed = self._taken = lane.upto
                 return self._tick(now)
         return []
 
@@ -202,17 +258,19 @@ class ClientMachine:
         return effects
 
     def _skip(self) -> list[Effect]:
-        """Go on behind what no replica has any more (bounded logs, thesis 4.9.4)."""
+        """Continue after buckets that no replica has any more (bounded logs, lost states)."""
         after, upto = self.input.have, self.input.gone_upto
-        joins = after == self._joined_at and self.input.forgotten
-        if upto is None or not (joins or self.guest or self.options.keep_log is not None):
+        # A client with a lease was away for too long: what is gone where it is answered is gone.
+        leased = self.name in self.options.leases
+        bounded = self.guest or self.options.keep_log is not None
+        if upto is None or not (leased or bounded or self.input.forgotten):
             return []
         if self.guest:
-            # No log waits for it: what follows next may be gone by the time it asks for it.
+            # No log waits for a guest: the next bucket may be truncated before it asks for it.
             upto = max(upto, self.input.head)
         effects: list[Effect] = []
         if self._told > after:
-            # Also while corrections run: what was said since the last UNDO is gone as well.
+            # Also during corrections: tentative tuples since the last UNDO are revoked as well.
             effects.append(Deliver(self.stream, Undo(after)))
             self._correcting = True
         self.input.restart_after(upto)
@@ -226,20 +284,44 @@ class ClientMachine:
     def _ask(self, node: str, now: int, *, regular: bool = False) -> Send:
         have = self.input.have
         want = self.input.want(node, min(have, self._consumed) if self.hold else have, now)
-        number = self.monitors[node].next_number(regular=regular)
-        return Send(node, Heartbeat(self.life, number, (want,)))
+        if self.bounded:  # its application only takes what is stable
+            want = replace(want, overlay=False, head=False)
+        number = self.monitors[node].next_number(now, regular=regular)
+        return Send(node, Heartbeat(self.incarnation, number, (want,)))
 
     def _reply(self, sender: str, reply: HeartbeatReply, now: int) -> list[Effect]:
         monitor = self.monitors.get(sender)
         if monitor is None:
             return []
-        news = monitor.replied(reply)
+        news = monitor.replied(reply, now)
+        told = self._compare(sender, reply)
+        told += monitor.clock_news(self.options.clock_bound_us, now)
         effects = self._skip() if self.guest else []
         if effects:
             effects += [self._ask(node, now) for node in self.monitors]
-        elif not news:
+        elif not news and not told:
             return []
-        return effects + self._choose(now) + self._settle()
+        return told + effects + self._choose(now) + self._settle()
+
+    def _compare(self, sender: str, reply: HeartbeatReply) -> list[Effect]:
+        """Compare what a producer says of its log with what has arrived of it."""
+        for status in reply.streams:
+            if status.digest is not None and status.stream == self.stream:
+                self.input.comparison.compare(sender, status.digest)
+        return self._announce()
+
+    def _announce(self) -> list[Effect]:
+        news = self.input.comparison.news
+        return [] if news is None else [AnnounceDifference(self.stream, self.name, *news)]
+
+    def _data(self, sender: str, data: StableData | TentativeData, now: int) -> list[Effect]:
+        monitor = self.monitors.get(sender)
+        match None if monitor is None else monitor.in_own_clock(data, now):
+            case StableData() as ours:
+                return self._stable(sender, ours, now)
+            case TentativeData() as ours:
+                return self._tentative(sender, ours)
+        return []
 
     def _stable(self, sender: str, data: StableData, now: int) -> list[Effect]:
         before = self.input.have
@@ -248,15 +330,29 @@ class ClientMachine:
             if self._told > before and not self._correcting:
                 effects.append(Deliver(self.stream, Undo(before)))
                 self._correcting = True
-            for number in range(before + 1, self.input.have + 1):
-                effects.append(Deliver(self.stream, Insertions(self.input.stable[number])))
-            self.input.forget(self.input.have)
+            for span in self.input.stable.between(before, self.input.have):
+                if span.log:
+                    effects.append(Deliver(self.stream, LoggedInsertions(span)))
+                else:
+                    effects += self._insertions(span)
+            self._forget()
             if self.input.waits_for_more:
                 effects.append(self._ask(self.input.log_from, now))
-        return effects + self._settle()
+        return effects + self._announce() + self._settle()
+
+    def _insertions(self, span: Span) -> list[Effect]:
+        """Deliver every bucket, also those that a span does not list; the input window bounds
+        their number."""
+        numbers = range(span.after + 1, span.upto + 1)
+        buckets = (self.input.stable.get(number) for number in numbers)
+        return [Deliver(self.stream, Insertions(b)) for b in buckets if b is not None]
+
+    def _forget(self) -> None:
+        have = self.input.have
+        self.input.forget(min(have, self._taken) if self.bounded else have)
 
     def _settle(self) -> list[Effect]:
-        """Say REC_DONE once nothing tentative is left."""
+        """Deliver REC_DONE once nothing tentative is left."""
         if not self._correcting or self._told > self.input.have:
             return []
         self._correcting = False
@@ -270,8 +366,8 @@ class ClientMachine:
         if number <= self._told:
             said_by, epoch = self._told_by
             if said_by != sender or epoch >= data.epoch:
-                return []  # another replica's view of what was said already
-            # The producer began its overlay anew behind a longer log: so does this one.
+                return []  # another replica's version of a bucket that was delivered already
+            # The producer began a new overlay after a longer log: revoke the old one.
             effects += [Deliver(self.stream, Undo(self.input.have))]
             effects += [Deliver(self.stream, RecDone())]
             self._correcting = False

@@ -1,8 +1,8 @@
 """A processing node: inputs, outputs and the consistency manager between them.
 
 One `ReplicaMachine` runs the fragments of one node. The consistency manager of the
-thesis (4.3) is what this class does between an event and the effects: it watches the
-upstream replicas, chooses among them, and lets the outputs take their turns.
+thesis (4.3) is what this class does between an event and the effects: it monitors the
+upstream replicas, chooses among them, and advances the outputs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from australis.kernel.machine import (
     TimerFired,
 )
 from australis.protocols.dpc.effects import (
+    AnnounceDifference,
     Checkpointed,
     InstallSnapshot,
-    LaneRestored,
+    RestoredLog,
     ShipSnapshot,
+    SkippedAhead,
     SnapshotFailed,
     SnapshotInstalled,
     StableDone,
@@ -37,6 +39,8 @@ from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.messages import (
     Heartbeat,
     HeartbeatReply,
+    NoSnapshot,
+    PeerDigests,
     ReconcileAnswer,
     ReconcileDone,
     ReconcileRequest,
@@ -46,7 +50,7 @@ from australis.protocols.dpc.messages import (
     TentativeData,
     reader_key,
 )
-from australis.protocols.dpc.monitor import Monitor
+from australis.protocols.dpc.monitor import Data, Monitor
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import Output, OutputConfig
 from australis.protocols.dpc.stagger import Stagger
@@ -57,7 +61,7 @@ HEARTBEAT = "heartbeat"
 
 @dataclass(frozen=True)
 class ReplicaConfig:
-    """What is fixed about a node: its streams, and the nodes around it."""
+    """The configuration of a node: its streams, its producers and its peers."""
 
     name: str
     producers: dict[str, tuple[str, ...]]
@@ -78,14 +82,15 @@ class ReplicaMachine:
     def __init__(self, config: ReplicaConfig, options: DpcOptions, rng: Random) -> None:
         self.config = config
         self.options = options
-        self.life = 0
+        self.incarnation = 0
         self.monitors = self._monitors()
         self.inputs: dict[str, Input] = {}
-        """By stream; where the node has several outputs, by stream and reader."""
+        """The inputs by stream; where the node has several outputs, by stream and reader."""
         self.outputs: dict[str, Output] = {}
         for output in config.outputs:
             inputs = [self._input(stream, output) for stream in output.inputs]
-            self.outputs[output.stream] = self.output_class(output, inputs, options)
+            made = self.outputs[output.stream] = self.output_class(output, inputs, options)
+            made.share_with(config.name, config.peers)
         self.stagger = self.stagger_class(
             config.name,
             config.peers,
@@ -103,6 +108,7 @@ class ReplicaMachine:
             StableDone: self._stable_done,
             TentativeDone: self._tentative_done,
             Checkpointed: self._checkpointed,
+            SkippedAhead: self._skipped_ahead,
             Started: self._started,
             SnapshotInstalled: self._snapshot_installed,
             SnapshotFailed: self._snapshot_failed,
@@ -115,8 +121,10 @@ class ReplicaMachine:
             ReconcileRequest: self._reconcile_request,
             ReconcileAnswer: self._reconcile_answer,
             ReconcileDone: self._reconcile_done,
+            PeerDigests: self._peer_digests,
             SnapshotRequest: self._snapshot_request,
             Snapshot: self._snapshot,
+            NoSnapshot: self._no_snapshot,
         }
 
     def _input(self, stream: str, output: OutputConfig) -> Input:
@@ -124,11 +132,12 @@ class ReplicaMachine:
         reader = output.stream if len(self.config.outputs) > 1 else ""
         monitors = {p: self.monitors[p] for p in producers}
         made = self.input_class(stream, monitors, producers[0], self.options, reader)
+        made.hedged = self.options.hedged
         self.inputs[reader_key(stream, reader)] = made
         return made
 
     def _monitors(self) -> dict[str, Monitor]:
-        """One for each node that is read from."""
+        """One monitor for each producer node."""
         producers = self.config.producers
         nodes = dict.fromkeys(node for replicas in producers.values() for node in replicas)
         return {
@@ -139,23 +148,25 @@ class ReplicaMachine:
         }
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process one event; returns the effects in order."""
         return self._handlers[type(event)](event, now)
 
     def _received(self, event: MessageReceived, now: int) -> list[Effect]:
         message: Message = event.message
         return self._messages[type(message)](event.sender, message, now)
 
-    # --- life ---------------------------------------------------------------------------
+    # --- lifecycle ---------------------------------------------------------------------------
 
     def _started(self, event: Started, now: int) -> list[Effect]:
-        self.life = event.life
+        self.incarnation = event.incarnation
         for output in self.outputs.values():
-            output.begin_life(event.life)
-            # Without a replica to ask, all there is to go by is what upstream logs still hold.
+            output.subscribers.begin(now)
+            output.begin_incarnation(event.incarnation)
+            # Without a replica to ask, the state can only come from what upstream logs still hold.
             output.state_lost = output.stream in event.lost and bool(self.config.peers)
         for lane in event.lanes:
             self.outputs[lane.stream].restored(lane)
+            self.outputs[lane.stream].restored_upto = lane.end
         for output in self.outputs.values():
             if not output.state_lost:
                 output.restart_inputs()
@@ -174,8 +185,13 @@ class ReplicaMachine:
             if one.choose(now):
                 effects += self._ask_all(one, now)
         effects += self.stagger.renew()
+        effects += self._tell_digests()
         effects += self._leave_behind()
         effects += self._ask_for_snapshots()
+        for output in self.outputs.values():
+            effects += output.go_on_without(now)
+            if output.subscribers.watches:
+                effects += self._truncate(output, now)
         effects += self._advance([o for o in self.outputs.values() if not o.idle], now)
         effects.append(SetTimer(HEARTBEAT, now + self.options.heartbeat_us))
         return effects
@@ -189,21 +205,27 @@ class ReplicaMachine:
             for one in self.inputs.values()
             if node in one.monitors
         )
-        return Send(node, Heartbeat(self.life, monitor.next_number(regular=regular), wants))
+        return Send(
+            node, Heartbeat(self.incarnation, monitor.next_number(now, regular=regular), wants)
+        )
 
     def _ask_all(self, one: Input, now: int) -> list[Effect]:
         """Tell every replica of an input at once that the choice has changed."""
         return [self._ask(node, now) for node in one.monitors]
 
     def _acknowledged(self, one: Input) -> int:
-        """What a durable checkpoint covers, not what was received."""
+        """The last bucket to acknowledge: what a durable checkpoint covers, not what arrived."""
         return self._reader[reader_key(one.stream, one.reader)].checkpointed
 
     def _reply(self, sender: str, reply: HeartbeatReply, now: int) -> list[Effect]:
         monitor = self.monitors.get(sender)
-        if monitor is None or not monitor.replied(reply):
+        if monitor is None:
             return []
-        effects: list[Effect] = []
+        news = monitor.replied(reply, now)
+        effects = self._compare(sender, reply)
+        effects += monitor.clock_news(self.options.clock_bound_us, now)
+        if not news and not effects:
+            return []
         for one in self.inputs.values():
             if sender in one.monitors and one.choose(now):
                 effects += self._ask_all(one, now)
@@ -211,28 +233,50 @@ class ReplicaMachine:
 
     def _stable_data(self, sender: str, data: StableData, now: int) -> list[Effect]:
         key = reader_key(data.stream, data.reader)
-        one = self.inputs.get(key)
-        if one is None or not one.take_stable(sender, data, now):
+        one, ours = self.inputs.get(key), self._in_own_clock(sender, data, now)
+        if one is None or ours is None:
             return []
+        if not one.take_stable(sender, ours, now):
+            differ = self._announce(one)
+            return differ and differ + self._advance([self._reader[key]], now)
         more: list[Effect] = [self._ask(one.log_from, now)] if one.waits_for_more else []
         return more + self._advance([self._reader[key]], now)
 
+    def _compare(self, sender: str, reply: HeartbeatReply) -> list[Effect]:
+        """Compare what a producer says of its logs with what has arrived of them."""
+        effects: list[Effect] = []
+        for status in reply.streams:
+            for one in self.inputs.values():
+                if status.digest is not None and one.stream == status.stream:
+                    one.comparison.compare(sender, status.digest)
+                    effects += self._announce(one)
+        return effects
+
+    def _announce(self, one: Input) -> list[Effect]:
+        news = one.comparison.news
+        reader = self._reader[reader_key(one.stream, one.reader)].stream
+        return [] if news is None else [AnnounceDifference(one.stream, reader, *news)]
+
     def _tentative_data(self, sender: str, data: TentativeData, now: int) -> list[Effect]:
         key = reader_key(data.stream, data.reader)
-        one = self.inputs.get(key)
-        if one is None or not one.take_tentative(sender, data):
+        one, ours = self.inputs.get(key), self._in_own_clock(sender, data, now)
+        if one is None or ours is None or not one.take_tentative(sender, ours):
             return []
         return self._advance([self._reader[key]], now)
+
+    def _in_own_clock(self, sender: str, data: Data, now: int) -> Data | None:
+        monitor = self.monitors.get(sender)
+        return None if monitor is None else monitor.in_own_clock(data, now)
 
     # --- lanes -----------------------------------------------------------------------------
 
     def _advance(self, outputs: Any, now: int) -> list[Effect]:
-        """Let outputs do what they can do now."""
+        """Advance outputs: phase changes, sending, stable work and tentative releases."""
         effects: list[Effect] = []
         for output in outputs:
             if output.keeps is not None:
                 effects += output.skip()
-            effects += output.turn()
+            effects += output.advance_phase()
             if self.options.staggered:
                 effects += self._take_turns(now)
             effects += output.send()
@@ -250,7 +294,7 @@ class ReplicaMachine:
             effects += self.stagger.done()
         for output in outputs:
             output.granted = self.stagger.active
-            effects += output.turn()
+            effects += output.advance_phase()
         return effects
 
     def _stable_done(self, event: StableDone, now: int) -> list[Effect]:
@@ -258,7 +302,10 @@ class ReplicaMachine:
         output.stable_done(event, now)
         for one in output.inputs:
             one.forget(output.upto)
-        return [*output.checkpoint(), *self._advance([output], now)]
+        effects = output.checkpoint()
+        if output.full:
+            effects += self._truncate(output, now)
+        return [*effects, *self._advance([output], now)]
 
     def _tentative_done(self, event: TentativeDone, now: int) -> list[Effect]:
         output = self.outputs[event.output]
@@ -269,6 +316,11 @@ class ReplicaMachine:
         self.outputs[event.output].checkpoint_done(event)
         return []
 
+    def _skipped_ahead(self, event: SkippedAhead, now: int) -> list[Effect]:
+        output = self.outputs[event.output]
+        output.skipped_ahead()
+        return self._advance([output], now)
+
     # --- downstream --------------------------------------------------------------------------
 
     def _heartbeat(self, sender: str, heartbeat: Heartbeat, now: int) -> list[Effect]:
@@ -278,21 +330,43 @@ class ReplicaMachine:
             output = self.outputs.get(want.stream)
             if output is None:
                 continue
-            output.subscribers.heard(sender, want, heartbeat.life, heartbeat.number, now)
-            statuses.append(output.status())
+            output.subscribers.heard(sender, want, heartbeat.incarnation, heartbeat.number, now)
+            statuses.append(output.status(want.have))
             effects += output.send(sender)
             effects += self._truncate(output, now)
-        reply = HeartbeatReply(self.life, heartbeat.number, tuple(statuses))
+        reply = HeartbeatReply(self.incarnation, heartbeat.number, tuple(statuses), now)
         return [Send(sender, reply), *effects]
 
     def _truncate(self, output: Output, now: int) -> list[Effect]:
-        effects = output.subscribers.truncation(output.begins, output.end, output.keeps)
-        for effect in effects:
-            assert isinstance(effect, Truncate)
-            output.begins = effect.upto
-        return effects + (output.run_stable(now) if effects else [])
+        effects = output.subscribers.truncation(
+            output.trimmed_upto, output.end, output.keeps, fits_after=output.fits_after, now=now
+        )
+        upto = max((e.upto for e in effects if isinstance(e, Truncate)), default=None)
+        if upto is None:
+            return effects
+        output.trimmed_upto = upto
+        return effects + output.run_stable(now)
 
     # --- replicas -----------------------------------------------------------------------------
+
+    def _tell_digests(self) -> list[Effect]:
+        """Tell the peers the digests of the logs that they write as well."""
+        effects: list[Effect] = []
+        for peer in self.config.peers:
+            logs = [output.digest_for(peer) for output in self.outputs.values()]
+            known = tuple(log for log in logs if log is not None)
+            if known:
+                effects.append(Send(peer, PeerDigests(known)))
+        return effects
+
+    def _peer_digests(self, peer: str, told: PeerDigests, now: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for log in told.logs:
+            output = self.outputs.get(log.stream)
+            if output is not None:
+                news = output.peer_told(peer, log)
+                effects += news and news + self._advance([output], now)
+        return effects
 
     def _reconcile_request(self, peer: str, request: ReconcileRequest, now: int) -> list[Effect]:
         needs = any(o.wants_to_reconcile for o in self.outputs.values())
@@ -307,10 +381,8 @@ class ReplicaMachine:
         return self._advance(self.outputs.values(), now)
 
     def _leave_behind(self) -> list[Effect]:
-        """A state that can no longer be brought up to date is as good as none."""
+        """Give up states that upstream logs can no longer bring up to date."""
         effects: list[Effect] = []
-        if not self.config.peers:
-            return effects
         for output in self.outputs.values():
             ready = output.phase is not Phase.STABILIZATION and not output.busy
             if ready and output.left_behind and not output.state_lost:
@@ -327,11 +399,17 @@ class ReplicaMachine:
 
     def _snapshot_request(self, peer: str, request: SnapshotRequest, now: int) -> list[Effect]:
         output = self.outputs.get(request.stream)
-        if output is None or output.state_lost:
+        if output is None:
             return []
-        if output.checkpointed < max(0, output.converges_at):
-            return []  # there is no checkpoint yet, or it is not right yet
-        return [ShipSnapshot(peer, request.stream)]
+        if not output.can_help:
+            return [Send(peer, output.no_snapshot)]
+        return [ShipSnapshot(peer, request.stream, output.checkpointed, now)]
+
+    def _no_snapshot(self, peer: str, told: NoSnapshot, now: int) -> list[Effect]:
+        output = self.outputs.get(told.stream)
+        if output is not None:
+            output.loss.answered(peer, told, now)
+        return []
 
     def _snapshot(self, peer: str, snapshot: Snapshot, now: int) -> list[Effect]:
         output = self.outputs.get(snapshot.stream)
@@ -340,12 +418,21 @@ class ReplicaMachine:
             return []
         output.installing = True
         s = snapshot
-        return [InstallSnapshot(s.stream, s.upto, s.entered_us, s.state)]
+        # The time that the message took counts as a difference of the clocks.
+        return [InstallSnapshot(s.stream, s.upto, now - s.at_us, s.state)]
 
     def _snapshot_installed(self, event: SnapshotInstalled, now: int) -> list[Effect]:
         output = self.outputs[event.stream]
         output.state_lost = output.installing = False
-        output.restored(LaneRestored(event.stream, event.upto, event.begins, event.upto))
+        upto, trimmed_upto = event.upto, event.trimmed_upto
+        digest = event.digest
+        fits_after = event.fits_after
+        output.restored(
+            RestoredLog(
+                event.stream, upto, trimmed_upto, upto, digest=digest, fits_after=fits_after
+            )
+        )
+        output.restored_upto = -1
         output.restart_inputs()
         return self._tick(now)
 

@@ -2,9 +2,9 @@
 
 Before a node reconciles it asks one of its replicas, which promises to stay
 available. A node refuses while it reconciles itself, or if it needs to and has the
-lower name. A promise ends when the other is done, or when the other has not renewed it
-for a while: a promise to a node that died must not block its replica. Where no replica
-answers there is nobody to stay available, and the node goes on alone.
+lower name. A promise is a lease: it ends when the other node is done or has not renewed
+it in time, so that a promise to a node that died does not block its replica. Where no
+replica answers, none can stay available, and the node reconciles alone.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Stagger:
         self.active = False
         """Whether this node may reconcile now."""
         self.alone = False
-        """Whether it does so without a replica that stays available."""
+        """Whether this node reconciles without a replica that stays available."""
         self._granted_by: str | None = None
         self._promised: tuple[str, int] | None = None
-        """The replica this node stays available for, and the number of its request."""
+        """The replica for which this node stays available, and the number of its request."""
         self._promised_until = 0
 
     def ask(self, now: int) -> list[Effect]:
-        """This node needs to reconcile: get permission, sooner or later."""
+        """Ask for permission to reconcile; called again until it is granted."""
         if self.active or self._bound(now) or now < self._next_at:
             return []
         if self._asked is not None:
@@ -58,35 +58,35 @@ class Stagger:
         return [Send(self._asked, ReconcileRequest(self._number))]
 
     def asked(self, peer: str, request: ReconcileRequest, needs: bool, now: int) -> list[Effect]:
-        """A replica asks: grant, unless this node reconciles or goes first."""
+        """Answer a replica's request: grant it unless this node reconciles or goes first."""
         promise = (peer, request.number)
         renews = self._promised == promise and self._bound(now)
         if self._promised is not None and self._promised[0] == peer and not renews:
-            self._promised = None  # it asks anew, so it no longer reconciles
+            self._promised = None  # a new request means that it no longer reconciles
         goes_first = (needs or self._asked is not None) and self._name < peer
         granted = renews or not (self.active or goes_first or self._bound(now))
         if granted:
-            # A request of its own that is still under way no longer counts.
+            # A request of this node that is still in flight no longer counts.
             self._asked = None
             self._promised, self._promised_until = promise, now + self._lease_us
         return [Send(peer, ReconcileAnswer(request.number, granted))]
 
     def renew(self) -> list[Effect]:
-        """Keep the promise of the replica that stays available from running out."""
+        """Renew the lease of the replica that stays available."""
         if self._granted_by is None:
             return []
         return [Send(self._granted_by, ReconcileRequest(self._number))]
 
     def _bound(self, now: int) -> bool:
-        """Whether a promise to another replica holds."""
+        """Whether a promise to another replica is in force."""
         return self._promised is not None and now < self._promised_until
 
     def answered(self, peer: str, answer: ReconcileAnswer, now: int) -> list[Effect]:
-        """A replica has answered; a refusal is asked again after a while."""
+        """Process a replica's answer; after a refusal this node asks again `wait_us` later."""
         if peer == self._granted_by and answer.number == self._number:
             return []  # the promise was renewed
         if peer != self._asked or answer.number != self._number or self.active:
-            # Too late: this node has promised to wait, or goes on alone. Free the other.
+            # Too late: this node has promised to wait, or reconciles alone. Release the other.
             return [Send(peer, ReconcileDone(answer.number))] if answer.granted else []
         self._silent.clear()
         self._asked = None
@@ -97,7 +97,7 @@ class Stagger:
         return []
 
     def done(self) -> list[Effect]:
-        """This node has reconciled."""
+        """End this node's reconciliation and release the replica that stayed available."""
         if not self.active:
             return []
         self.active = self.alone = False
@@ -106,6 +106,6 @@ class Stagger:
         return [] if granted_by is None else [Send(granted_by, ReconcileDone(self._number))]
 
     def released(self, peer: str) -> None:
-        """A replica has reconciled: the promise to it is kept."""
+        """A replica has reconciled, which ends the promise to it."""
         if self._promised is not None and self._promised[0] == peer:
             self._promised = None

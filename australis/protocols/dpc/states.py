@@ -6,19 +6,19 @@ from enum import Enum, IntEnum
 
 
 class State(IntEnum):
-    """What a producer says of a stream, best first (the order of table 4.3)."""
+    """The state that a producer reports for a stream, best first (the order of table 4.3)."""
 
     STABLE = 0
     UP_FAILURE = 1
     """Inputs are missing; tentative tuples may come."""
     STABILIZATION = 2
-    """It corrects what it had said tentatively."""
+    """The producer corrects its tentative tuples."""
     FAILURE = 3
-    """Blocked, recovering or unreachable."""
+    """The producer is blocked, recovering or unreachable."""
 
 
 class Phase(Enum):
-    """Where an output stands; `RECOVERING` is told to others as FAILURE."""
+    """The phase of an output; `RECOVERING` is reported to consumers as FAILURE."""
 
     RECOVERING = "recovering"
     STABLE = "stable"
@@ -26,8 +26,8 @@ class Phase(Enum):
     STABILIZATION = "stabilization"
 
 
-class Turn(Enum):
-    """Why an output goes from one phase to another."""
+class Trigger(Enum):
+    """The reason for a phase change of an output."""
 
     CAUGHT_UP = "it has caught up with its inputs"
     CAUGHT_UP_FAILING = "it has caught up, but inputs are missing"
@@ -40,16 +40,16 @@ class Turn(Enum):
     SKIPPED = "inputs are gone for good: it begins anew behind them"
 
 
-TRANSITIONS: dict[tuple[Phase, Turn], Phase] = {
-    (Phase.RECOVERING, Turn.CAUGHT_UP): Phase.STABLE,
-    (Phase.RECOVERING, Turn.CAUGHT_UP_FAILING): Phase.UP_FAILURE,
-    (Phase.STABLE, Turn.INPUT_FAILED): Phase.UP_FAILURE,
-    (Phase.STABLE, Turn.RELEASED_EARLY): Phase.UP_FAILURE,
-    (Phase.UP_FAILURE, Turn.MASKED): Phase.STABLE,
-    (Phase.UP_FAILURE, Turn.RECONCILING): Phase.STABILIZATION,
-    (Phase.STABILIZATION, Turn.CORRECTED): Phase.STABLE,
-    (Phase.STABILIZATION, Turn.FAILED_AGAIN): Phase.UP_FAILURE,
-    (Phase.RECOVERING, Turn.SKIPPED): Phase.RECOVERING,
-    (Phase.UP_FAILURE, Turn.SKIPPED): Phase.RECOVERING,
+TRANSITIONS: dict[tuple[Phase, Trigger], Phase] = {
+    (Phase.RECOVERING, Trigger.CAUGHT_UP): Phase.STABLE,
+    (Phase.RECOVERING, Trigger.CAUGHT_UP_FAILING): Phase.UP_FAILURE,
+    (Phase.STABLE, Trigger.INPUT_FAILED): Phase.UP_FAILURE,
+    (Phase.STABLE, Trigger.RELEASED_EARLY): Phase.UP_FAILURE,
+    (Phase.UP_FAILURE, Trigger.MASKED): Phase.STABLE,
+    (Phase.UP_FAILURE, Trigger.RECONCILING): Phase.STABILIZATION,
+    (Phase.STABILIZATION, Trigger.CORRECTED): Phase.STABLE,
+    (Phase.STABILIZATION, Trigger.FAILED_AGAIN): Phase.UP_FAILURE,
+    (Phase.RECOVERING, Trigger.SKIPPED): Phase.RECOVERING,
+    (Phase.UP_FAILURE, Trigger.SKIPPED): Phase.RECOVERING,
 }
-"""What this table lacks must not happen."""
+"""The next phase for each phase and trigger; a pair that is missing here cannot occur."""

@@ -1,6 +1,6 @@
-"""Which replica to read an input from: table 4.3 of the thesis.
+"""The choice of replicas to read an input from: table 4.3 of the thesis.
 
-`Curr` gives the most recent data, `Bck` corrections in the background. Each row of
+`Curr` sends the most recent data, `Bck` corrections in the background. Each row of
 the table is a condition on the states of both and of the other replicas; rows are
 applied until one says to remain.
 """
@@ -15,12 +15,12 @@ from australis.protocols.dpc.states import State
 STABLE, UP_FAILURE, STABILIZATION, FAILURE = State
 
 REMAIN = frozenset({1, 3, 4, 6, 11})
-"""The rows that end in "remain"."""
+"""The rows of table 4.3 that end in "remain"."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Two replicas, and the row of table 4.3 that the choice stands in."""
+    """The replicas `Curr` and `Bck`, and the row of table 4.3 that led to them."""
 
     curr: str
     bck: str | None
@@ -46,7 +46,7 @@ def choose(
 
 
 def _in_order(now: Choice, states: Mapping[str, State]) -> Choice:
-    """The table looks only at pairs where `Curr` is in the better state."""
+    """Order the pair so that `Curr` is in the better state, as the table assumes."""
     if now.bck is not None and states[now.bck] < states[now.curr]:
         return Choice(now.bck, now.curr, now.row)
     return now

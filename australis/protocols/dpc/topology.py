@@ -1,31 +1,45 @@
-"""Who reads from whom: the configurations of all nodes of a replicated diagram."""
+"""The configurations of all nodes of a replicated diagram: which node reads from which."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from australis.catalog.cluster import Cluster
-from australis.diagram.fragments import Fragment, Plan, counts_tuples, cut
-from australis.diagram.model import Aggregate, Diagram, Join, Spark, TimeWindow
+from australis.deployment.cluster import Cluster, LogChoice, sink_machine, witness_machine
+from australis.diagram.fragments import Fragment, Plan, cut
+from australis.diagram.model import Diagram
 from australis.kernel.durations import MILLISECOND, SECOND, format_duration
 from australis.kernel.errors import UserError
+from australis.protocols.dpc.blocking import Box
 from australis.protocols.dpc.messages import reader_key
-from australis.protocols.dpc.options import DpcOptions, Policy
+from australis.protocols.dpc.options import DpcOptions, Lease, LogBounds, Policy, WhenFull
 from australis.protocols.dpc.outputs import OutputConfig
 from australis.protocols.dpc.replica import ReplicaConfig
 
+UNBOUNDED = 1 << 62
+"""A number of buckets that no stream reaches."""
 SPARK_HOP_US = 500 * MILLISECOND
-"""Windows close with a second micro-batch, and each takes Spark a fifth of a second."""
+"""The allowance for a hop on Spark: windows close with a second micro-batch, and each batch takes
+about 0.2 s."""
 
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """A client proxy: which stream it reads, and who produces that."""
+    """A client proxy: the stream it reads, and the producers of that stream."""
 
     name: str
     stream: str
     producers: tuple[str, ...]
+    hedged: bool = False
+    """Whether it follows two replicas at once."""
+
+
+@dataclass(frozen=True)
+class SourcePair:
+    """The machines of a source with two proxies, of which the first leads at first."""
+
+    members: tuple[str, str]
+    witness: str
 
 
 @dataclass(frozen=True)
@@ -35,37 +49,56 @@ class Topology:
     diagram: Diagram
     fragments: tuple[Fragment, ...]
     sources: dict[str, tuple[str, ...]]
-    """The consumers of each source; its node is called as the source."""
+    """The consumers of each source; a source's node has the name of the source."""
     replicas: tuple[ReplicaConfig, ...]
     clients: tuple[ClientConfig, ...]
+    pairs: Mapping[str, SourcePair] = field(default_factory=dict)
+    """The sources that have two proxies."""
 
     @property
     def plans(self) -> dict[str, Plan]:
-        """What computes each logged stream."""
+        """The plan that computes each logged stream."""
         return {plan.output: plan for f in self.fragments for plan in f.plans}
 
 
-def replicate(diagram: Diagram, replicas: Mapping[str, int], default: int = 2) -> Topology:
-    """Place a diagram: so many replicas of each fragment, and a client for each result."""
+def replicate(
+    diagram: Diagram,
+    replicas: Mapping[str, int],
+    default: int = 2,
+    pairs: Mapping[str, SourcePair] | None = None,
+) -> Topology:
+    """Place a diagram: the given number of replicas per fragment, and a client per result."""
     nodes = {
         f.name: tuple(f"{f.name}/{i + 1}" for i in range(replicas.get(f.name, default)))
         for f in cut(diagram)
     }
-    return deploy(diagram, nodes, {f"client of {stream}": stream for stream in diagram.results})
+    clients = {f"client of {stream}": stream for stream in diagram.results}
+    return deploy(diagram, nodes, clients, pairs)
 
 
 def deploy(
-    diagram: Diagram, nodes_of: Mapping[str, tuple[str, ...]], clients: Mapping[str, str]
+    diagram: Diagram,
+    nodes_of: Mapping[str, tuple[str, ...]],
+    clients: Mapping[str, str],
+    pairs: Mapping[str, SourcePair] | None = None,
+    hedged: Collection[str] = (),
 ) -> Topology:
-    """Place a diagram on the nodes of each fragment, for clients that each read one stream."""
+    """Place a diagram on the nodes of each fragment, for clients that each read one stream.
+
+    The clients that are `hedged` follow two replicas at once.
+    """
     fragments = cut(diagram)
+    pairs = pairs or {}
     home = {plan.output: f.name for f in fragments for plan in f.plans}
     consumers = _consumers(diagram, fragments, nodes_of, clients)
-    hops = _hops(fragments)
+    hops = _hops(diagram, fragments)
+    origins = origins_of(fragments)
 
     def producers(stream: str, reader: int) -> tuple[str, ...]:
-        """The replicas of a stream, each reader preferring another one."""
-        names = nodes_of[home[stream]] if stream in home else (stream,)
+        """The replicas of a stream, rotated so that each reader prefers a different one."""
+        if stream not in home:  # all begin with the member that leads at first
+            return pairs[stream].members if stream in pairs else (stream,)
+        names = nodes_of[home[stream]]
         first = reader % len(names)
         return names[first:] + names[:first]
 
@@ -78,9 +111,11 @@ def deploy(
                     p.output,
                     p.inputs,
                     consumers[p.output],
-                    _blocking(p),
-                    hops[p.output],
+                    _boxes(p),
+                    max(hops[p.output].values(), default=1),
                     span_buckets(p, diagram.bucket_us),
+                    hops[p.output],
+                    tuple(origins[s] for s in p.inputs),
                 )
                 for p in f.plans
             ),
@@ -94,47 +129,116 @@ def deploy(
         fragments,
         {s.name: consumers[s.name] for s in diagram.sources},
         tuple(configs),
-        tuple(ClientConfig(c, s, producers(s, 0)) for c, s in clients.items()),
+        tuple(ClientConfig(c, s, producers(s, 0), c in hedged) for c, s in clients.items()),
+        pairs,
     )
 
 
-def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
-    """What the protocol is told of a cluster; a `UserError` if that does not fit together.
+def pairs_of(cluster: Cluster) -> dict[str, SourcePair]:
+    """The sources of a cluster that have a standby."""
+    machines = cluster.source_machines
+    return {
+        source: SourcePair((first, second), witness_machine(source))
+        for source in cluster.standbys
+        for first, second in [machines[source]]
+    }
 
-    What counts in buckets covers the same time however short they are: a micro-batch of Spark
-    may take a third of the accepted delay, and one that catches up should do fifty seconds at
-    once. New tuples are delayed while old ones are corrected: both at once would take twice as
-    long, and when the corrections are through there is nothing to correct about these.
+
+def dpc_options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
+    """The protocol options for a cluster; raises a `UserError` if its settings contradict.
+
+    Options counted in buckets cover the same time whatever the length of a bucket: a micro-batch
+    of Spark may take a third of the accepted delay, and one that catches up should process fifty
+    seconds at once. New tuples are delayed during corrections: to process both at once would
+    take twice as long, and tuples released after the corrections need none themselves.
     """
     try:
-        return _options(cluster, diagram)
+        options = _options(cluster, diagram)
     except UserError as error:
         raise error.at(cluster.place_of("max_delay")) from None
+    for result, delay_us in options.delays.items():
+        try:
+            replace(options, max_delay_us=delay_us or options.max_delay_us)
+        except UserError as error:
+            raise error.at(cluster.place_of("results", result)) from None
+    return options
+
+
+def waiting(options: DpcOptions) -> DpcOptions:
+    """The same options for a diagram that runs on one node, where no input is missing for long.
+
+    Nothing is released before it is stable, and buffers between machines are bounded by
+    tuples (a source waits for the lanes), not by buckets: a stream may be quiet for years.
+    """
+    return replace(
+        options,
+        up_failure=Policy.SUSPEND,
+        stabilization=Policy.SUSPEND,
+        batch_buckets=UNBOUNDED,
+        input_window=UNBOUNDED,
+        send_window=UNBOUNDED,
+    )
 
 
 def _options(cluster: Cluster, diagram: Diagram) -> DpcOptions:
     second = max(1, SECOND // diagram.bucket_us)
     batch = max(16, 50 * second)
+    delays = cluster.delays
+    given = [cluster.max_delay_us, *(delay for delay in delays.values() if delay is not None)]
     return DpcOptions(
         bucket_us=diagram.bucket_us,
         max_delay_us=cluster.max_delay_us,
+        delays=delays,
         hop_us=_hop_us(cluster, diagram),
-        stabilization=Policy.DELAY,
+        up_failure=Policy(cluster.policies.up_failure),
+        stabilization=Policy(cluster.policies.stabilization),
+        staggered=cluster.policies.staggered,
+        hedged=cluster.policies.hedged,
         heartbeat_us=cluster.heartbeat_us,
-        long_failure_us=max(5 * SECOND, cluster.max_delay_us),
-        near_buckets=max(2, cluster.max_delay_us // (3 * diagram.bucket_us)),
+        clock_bound_us=cluster.clock_bound_us,
+        long_failure_us=max(5 * SECOND, *given),
+        near_buckets=max(2, min(given) // (3 * diagram.bucket_us)),
         batch_buckets=batch,
-        correction_us=cluster.max_delay_us // 3,
-        correction_growth=8,
+        correction_us=min(given) // 3,
+        correction_growth=16,
         input_window=2 * batch,
         send_window=max(16, 4 * second),
+        log=_bounds(cluster.log),
+        logs={stream: _bounds(chosen) for stream, chosen in cluster.logs.items()},
+        leases=_leases(cluster, diagram),
     )
 
 
+def _bounds(chosen: LogChoice) -> LogBounds:
+    full = WhenFull(chosen.full)
+    return LogBounds(chosen.keep_us, chosen.max_buckets, chosen.max_bytes, full)
+
+
+def _leases(cluster: Cluster, diagram: Diagram) -> dict[str, Lease]:
+    """The leases of clients and replicas, and of sinks only if logs shall not wait for them."""
+    given = cluster.leases
+    leases = {client: Lease(given.clients_us) for client in cluster.clients}
+    if given.sinks_us is not None:
+        leases |= {sink_machine(sink.name): Lease(given.sinks_us) for sink in diagram.sinks}
+    for names in cluster.machines.values():
+        peers = {name: tuple(other for other in names if other != name) for name in names}
+        leases |= {name: Lease(given.replicas_us, others) for name, others in peers.items()}
+    return leases
+
+
 def _hop_us(cluster: Cluster, diagram: Diagram) -> int:
-    """What is allowed for a hop; all together no more than half of the accepted delay."""
-    deepest = max(_hops(cut(diagram)).values(), default=1)
-    most = cluster.max_delay_us // (2 * deepest)
+    """The allowance for one hop; all hops together get at most half of the accepted delay."""
+    ahead = _hops(diagram, cut(diagram)).values()
+    delays = dict.fromkeys(diagram.results, cluster.max_delay_us) | cluster.delays
+    most = min(
+        (
+            delay // (2 * hops)
+            for results in ahead
+            for result, hops in results.items()
+            if (delay := delays[result]) is not None
+        ),
+        default=cluster.max_delay_us // 2,
+    )
     if cluster.hop_us is None:
         computing = {node for nodes in cluster.replicas.values() for node in nodes}
         on_spark = any(cluster.nodes[node].engine == "spark" for node in computing)
@@ -150,7 +254,7 @@ def _hop_us(cluster: Cluster, diagram: Diagram) -> int:
 
 
 def _inputs(fragment: Fragment) -> tuple[str, ...]:
-    """What a node reads from other nodes; streams between its own plans included."""
+    """The streams that the plans of a fragment read, including those between its own plans."""
     return tuple(dict.fromkeys(s for plan in fragment.plans for s in plan.inputs))
 
 
@@ -175,51 +279,48 @@ def _consumers(
     return {stream: tuple(names) for stream, names in readers.items()}
 
 
-def _hops(fragments: tuple[Fragment, ...]) -> dict[str, int]:
-    """How many hops lie between each output and the furthest client."""
+def origins_of(fragments: Iterable[Fragment]) -> dict[str, tuple[str, ...]]:
+    """The original sources of each logged stream, in alphabetical order."""
+    plans = {plan.output: plan for f in fragments for plan in f.plans}
+
+    def sources(stream: str) -> set[str]:
+        plan = plans.get(stream)
+        return {stream} if plan is None else set().union(*map(sources, plan.inputs))
+
+    streams = {s for plan in plans.values() for s in (plan.output, *plan.inputs)}
+    return {stream: tuple(sorted(sources(stream))) for stream in sorted(streams)}
+
+
+def _hops(diagram: Diagram, fragments: tuple[Fragment, ...]) -> dict[str, dict[str, int]]:
+    """The number of hops between each output and the clients of each result behind it."""
     plans = [plan for f in fragments for plan in f.plans]
-    hops = {plan.output: 1 for plan in plans}
+    hops = {p.output: {p.output: 1} if p.output in diagram.results else {} for p in plans}
     for _ in plans:
         for plan in plans:
-            for stream in plan.inputs:
-                if stream in hops:
-                    hops[stream] = max(hops[stream], hops[plan.output] + 1)
+            for stream in (s for s in plan.inputs if s in hops):
+                for result, far in hops[plan.output].items():
+                    hops[stream][result] = max(hops[stream].get(result, 0), far + 1)
     return hops
 
 
 def span_buckets(plan: Plan, bucket_us: int) -> int | None:
-    """How far back the state of a plan reaches; None if a tuple may matter for ever.
+    """How many buckets back the state of a plan reaches; None if a tuple may matter for ever.
 
-    Windows of time and joins forget (they are convergent-capable, thesis 4.1.3); windows of
-    so many tuples and the user's own functions may not.
+    Time windows and joins have bounded state (they are convergent-capable, thesis 4.1.3); count
+    windows and user-defined functions may not.
     """
     reach_us = 0
     for operator in plan.operators:
-        if isinstance(operator, Spark) or counts_tuples(operator):
+        if operator.reach_us is None:
             return None
-        if isinstance(operator, Aggregate) and isinstance(operator.window, TimeWindow):
-            reach_us += operator.window.size_us
-        elif isinstance(operator, Join):
-            reach_us += operator.within_us
+        reach_us += operator.reach_us
     return -(-reach_us // bucket_us) + (1 if reach_us else 0)
 
 
-def _blocking(plan: Plan) -> frozenset[str]:
-    """The inputs without which a join has nothing on one side.
-
-    Behind a union of several inputs a join goes on when one of them is missing.
-    """
-    blocked: set[str] = set()
-    comes_from: dict[str, set[str]] = {stream: {stream} for stream in plan.inputs}
-    for operator in plan.operators:
-        sides = [comes_from[stream] for stream in operator.inputs]
-        for stream in operator.outputs:
-            comes_from[stream] = set().union(*sides)
-        if isinstance(operator, Join):
-            blocked.update(*(side for side in sides if len(side) == 1))
-    return frozenset(blocked)
+def _boxes(plan: Plan) -> tuple[Box, ...]:
+    return tuple(Box(o.inputs, o.outputs, o.blocking_inputs) for o in plan.operators)
 
 
 def node_of(consumer: str) -> str:
-    """The node of a consumer, whichever of its outputs reads."""
+    """The node of a consumer, without the output that reads."""
     return consumer.partition(" for ")[0]

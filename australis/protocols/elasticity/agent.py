@@ -1,4 +1,4 @@
-"""An agent: it sees to it that its module has the right number of cores, control step by control step."""
+"""An agent: it adapts the number of cores of its module, control step by control step."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ class AgentMachine:
     ) -> None:
         self.name = seat.name
         self.cores = 0
-        """What its module has."""
+        """The number of cores its module has."""
         self._seat = seat
         self._module = module
         self._options = options or ElasticityOptions()
         self._running = Average(self._options.newest)
         self._every = Average(self._options.newest)
         self._least_s = 0.0
-        """What its node allows; not averaged, since the node has no more cores than it has."""
+        """The least service time its node allows; not averaged, since it is a hard limit."""
         self._step = 0
-        """The last control step that it began, or was too late for."""
+        """The last control step that this agent began, or was too late for."""
         self._negotiation: Negotiation | None = None
         self._early: list[tuple[str, Said | Enough]] = []
-        """What others said in a step that has not begun here."""
+        """Messages from neighbours in a step that has not begun here."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process an event and return its effects in order."""
         match event:
             case MessageReceived(sender, message):
                 return self._received(sender, message, now)
@@ -85,7 +85,7 @@ class AgentMachine:
 
     @property
     def module(self) -> Module:
-        """What is known of its module, by what was measured."""
+        """The module with its measured service time."""
         service = self._module.service
         if self._running.value is not None:
             service = service.taking(self._running.value)
@@ -147,7 +147,7 @@ class AgentMachine:
         return [*negotiation.give_up(), *self._settle(negotiation)]
 
     def _settle(self, negotiation: Negotiation) -> list[Effect]:
-        """Do what was agreed on, if the step has ended just now."""
+        """Apply the agreed outcome if the step has just ended."""
         found, module = negotiation.outcome, negotiation.module
         if found is None:
             return []

@@ -1,35 +1,35 @@
-"""What all agents pay together, added up without anybody who knows it all (games 5.2, figure 9)."""
+"""The total cost of all agents, computed without a coordinator (games 5.2, figure 9)."""
 
 from __future__ import annotations
 
 from australis.kernel.machine import Effect
 from australis.protocols.elasticity.exchanges import Exchanges, Missing
 from australis.protocols.elasticity.messages import Partial, Share, Total
-from australis.protocols.elasticity.post import Post
+from australis.protocols.elasticity.outbox import Outbox
 from australis.protocols.elasticity.seats import Seat
 
 
 class TreeSum:
-    """Up a spanning tree of the least height, and down again: exact, twice as many messages as there
-    are agents but for the root."""
+    """Aggregation up a spanning tree of least height and down again: exact, with two messages for
+    every agent but the root."""
 
-    def __init__(self, seat: Seat, post: Post, round_: int, cost: float) -> None:
+    def __init__(self, seat: Seat, post: Outbox, round_: int, cost: float) -> None:
         self._seat = seat
         self._post = post
         self._round = round_
         self._cost = cost
         self._handed = False
-        """Whether all below have been added up."""
+        """Whether this agent has sent its partial sum to its parent."""
         self.done = False
         self.total: float | None = None
-        """What all pay; None if somebody's part is missing."""
+        """The total cost; None if the part of some agent is missing."""
 
     def begin(self) -> list[Effect]:
-        """Who has nobody below begins."""
+        """Start the aggregation at the leaves."""
         return self.advance()
 
     def advance(self) -> list[Effect]:
-        """Hand up what all below pay; then hand down what all pay."""
+        """Send the partial sum of the subtree up, then send the total down."""
         effects: list[Effect] = []
         if not self._handed and not self._below():
             effects += self._hand_up()
@@ -38,7 +38,7 @@ class TreeSum:
         return effects
 
     def missing(self) -> list[Missing]:
-        """What it waits for, from below or from above."""
+        """The messages it waits for, from its children or its parent."""
         if not self._handed:
             return [(child, Partial, 0) for child in self._below()]
         return [(parent, Total, 0) for parent in self._above()]
@@ -79,36 +79,37 @@ class TreeSum:
 
 
 class PushSum(Exchanges):
-    """Local push-sum: all do the same, and what each gets is close to the sum (`elasticity.gossip`).
+    """Local push-sum: all agents act alike and each estimates the sum (`elasticity.gossip`).
 
-    What is lost for good takes its weight along, so that the rest is still a mean, of other weights.
+    A share that is lost for good takes its weight along, so that the estimate is still a weighted
+    mean, with other weights.
     """
 
     kind = Share
 
-    def __init__(self, seat: Seat, post: Post, round_: int, cost: float, number: int) -> None:
+    def __init__(self, seat: Seat, post: Outbox, round_: int, cost: float, number: int) -> None:
         super().__init__(seat, post, round_, number)
         self._cost = cost
         self._weight = 1.0
 
     @property
     def total(self) -> float:
-        """What this agent takes for the sum."""
+        """This agent's estimate of the sum."""
         return self.seat.modules * self._cost / self._weight
 
     def word(self) -> Share:
-        """An even share for each neighbour and for itself, which it keeps."""
+        """An equal share for each neighbour and for this agent, which keeps its own."""
         parts = len(self.seat.neighbours) + 1
         self._cost /= parts
         self._weight /= parts
         return Share(self.post.step, self.round, self.iteration, self._cost, self._weight)
 
     def has(self, neighbour: str) -> bool:
-        """Each share counts."""
+        """Whether the neighbour's share of this iteration has arrived; every share counts."""
         return self.post.heard(neighbour, Share, self.round, self.iteration) is not None
 
     def take(self) -> None:
-        """Add up the shares."""
+        """Add the neighbours' shares to this agent's own."""
         cost = weight = 0.0
         for neighbour in self.seat.neighbours:
             found = self.post.heard(neighbour, Share, self.round, self.iteration)

@@ -1,4 +1,4 @@
-"""What happens to an agent, what it wants done, and what can be set."""
+"""Events of an agent, the effects it returns, and its options."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from australis.kernel.machine import Effect, Event
 
 @dataclass(frozen=True)
 class ElasticityOptions:
-    """The settings of all agents of a graph; they have to be the same."""
+    """The options of all agents of a graph, which must be equal."""
 
     step_us: int = 300 * SECOND
-    """How long a control step is; steps are counted from when clocks showed 0."""
+    """The length of a control step; steps are counted from time 0."""
     rounds: int = 1
-    """So many rounds are played at most; with one, everybody looks after itself."""
+    """The maximum number of rounds; with one round there are no incentives."""
     increment: float = 0.1
-    """By this part of the price of a core an incentive grows in a round."""
+    """The growth of an incentive in one round, as a fraction of the price of a core."""
     gossip: int = 0
-    """What all pay is added up by so many exchanges of push-sum; 0: along a tree, exactly."""
+    """The number of push-sum exchanges that add up the costs; 0: exact aggregation along a tree."""
     rounding: Rounding = Rounding.UP
     newest: float = 0.3
-    """How much the newest measurement counts in the average; 1: nothing else does."""
+    """The weight of the newest measurement in the moving average; 1: no averaging."""
     inertia: Inertia = field(default_factory=Inertia)
     resend_us: int = 500 * MILLISECOND
-    """What has not come after so long is asked for again,"""
+    """The interval after which a missing message is asked for again."""
     tries: int = 8
-    """so often; whoever has not been heard of then is left out of this step."""
+    """The number of requests after which a silent agent is left out of a step."""
     deadline_us: int = 60 * SECOND
-    """So long after its beginning a step ends with what there is."""
+    """The time after which a step ends with the best outcome so far."""
 
     def __post_init__(self) -> None:
         check_rounds(self.increment, self.rounds)
@@ -50,43 +50,43 @@ class ElasticityOptions:
 
 
 class Started(Event, frozen=True, gc=False):
-    """A life begins; the module has so many cores."""
+    """An incarnation starts; its module has this number of cores."""
 
     cores: int
 
 
 class Measured(Event, frozen=True, gc=False):
-    """What was measured since the last time, as far as anything was."""
+    """The measurements since the last such event; None where there is none."""
 
     running_s: float | None = None
-    """How long a task takes on one core, on average."""
+    """The mean time a task takes on one core."""
     every_s: float | None = None
-    """At the source: the time between two tasks that come from outside, on average."""
+    """At the source: the mean time between two tasks that enter the graph."""
     least_s: float | None = None
-    """Where modules share the cores of a node: a task cannot take less here, by what all of them take
-    now (`elasticity.shared`)."""
+    """Where modules share the cores of a node: the least time a task can take here, given what
+    tasks of all its modules take now (`elasticity.shared`)."""
 
 
 class SetCores(Effect, frozen=True, gc=False):
-    """Let the module have so many cores from now on."""
+    """Give the module this number of cores from now on."""
 
     cores: int
 
 
 class TellSettled(Effect, frozen=True, gc=False):
-    """A control step has ended: what this agent has chosen in it."""
+    """A control step has ended with this choice of the agent."""
 
     step: int
     cores: int
-    """What the module has now, whole,"""
+    """The whole number of cores the module has now."""
     degree: float
-    """and what was agreed on before rounding."""
+    """The number of cores agreed on before rounding."""
     pace_s: float
     """The time between two tasks at the source that was agreed on."""
     incentive: float
     round: int
-    """The round whose outcome stands,"""
+    """The round whose outcome is valid."""
     rounds: int
-    """of so many that were begun."""
+    """The number of rounds that were begun."""
     cost: float | None
-    """What all pay together in that round, if this agent knows."""
+    """The total cost of all agents in the valid round, if this agent knows it."""

@@ -1,22 +1,22 @@
-"""Exchanges with all neighbours, one after the other, in step with them."""
+"""Exchanges with all neighbours, in lockstep."""
 
 from __future__ import annotations
 
 from australis.kernel.machine import Effect
 from australis.protocols.elasticity.messages import Said
-from australis.protocols.elasticity.post import Post
+from australis.protocols.elasticity.outbox import Outbox
 from australis.protocols.elasticity.seats import Seat
 
 Missing = tuple[str, type[Said], int]
-"""Who should have said what, in which iteration."""
+"""The neighbour, the kind and the iteration of a message that has not arrived."""
 
 
 class Exchanges:
-    """So many exchanges: what one says depends on what all its neighbours said in the one before."""
+    """A number of exchanges, each of which depends on what all neighbours sent in the last."""
 
     kind: type[Said]
 
-    def __init__(self, seat: Seat, post: Post, round_: int, number: int) -> None:
+    def __init__(self, seat: Seat, post: Outbox, round_: int, number: int) -> None:
         self.seat = seat
         self.post = post
         self.round = round_
@@ -25,11 +25,11 @@ class Exchanges:
         self.done = False
 
     def begin(self) -> list[Effect]:
-        """Begin with the first."""
+        """Start the first exchange."""
         return self._next()
 
     def advance(self) -> list[Effect]:
-        """Go on as far as what was heard allows."""
+        """Proceed as far as the messages heard allow."""
         effects: list[Effect] = []
         while not self.done and not self.missing():
             self.take()
@@ -45,7 +45,7 @@ class Exchanges:
         return [self.post.say(neighbour, word) for neighbour in self.seat.neighbours]
 
     def missing(self) -> list[Missing]:
-        """The neighbours who have not said anything yet, but for those that are gone."""
+        """Messages of this iteration that are missing, except from neighbours that are gone."""
         return [
             (neighbour, self.kind, self.iteration)
             for neighbour in self.seat.neighbours
@@ -53,13 +53,13 @@ class Exchanges:
         ]
 
     def word(self) -> Said:
-        """What this agent says in this exchange."""
+        """The message this agent sends in this exchange."""
         raise NotImplementedError
 
     def has(self, neighbour: str) -> bool:
-        """Whether a neighbour has said what is needed."""
+        """Whether a neighbour has sent what this exchange needs."""
         raise NotImplementedError
 
     def take(self) -> None:
-        """Make something of what all have said."""
+        """Update this agent's state with the neighbours' messages."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What agents tell their neighbours in a control step."""
+"""Messages between the agents of neighbouring modules in a control step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from australis.kernel.machine import Message
 
 
 class Said(Message, frozen=True, gc=False):
-    """Something that is waited for: if it does not come it is asked for again."""
+    """A message that its receiver waits for and asks for again if it does not come."""
 
     step: int
     round: int
@@ -14,41 +14,41 @@ class Said(Message, frozen=True, gc=False):
 
 
 class Proposal(Said, frozen=True, gc=False):
-    """How often a task may enter at the source, as far as the sender knows (function 1)."""
+    """The time between two tasks at the source that the sender proposes (function 1)."""
 
     pace_s: float
 
 
 class Share(Said, frozen=True, gc=False):
-    """A share of what is added up by push-sum."""
+    """A share of the sum and of the weight in push-sum."""
 
     cost: float
     weight: float
 
 
 class Partial(Said, frozen=True, gc=False):
-    """What the sender and all below it in the tree pay together."""
+    """The total cost of the sender and its subtree."""
 
     cost: float
     modules: int
-    """So many are in it."""
+    """The number of modules in the partial sum."""
 
 
 class Total(Said, frozen=True, gc=False):
-    """What all pay together, from the root on; None if somebody's part is missing."""
+    """The total cost of all agents, sent down from the root; None if a part is missing."""
 
     cost: float | None
 
 
 class Enough(Message, frozen=True, gc=False):
-    """The step has ended, and what was found in this round stands."""
+    """The step has ended with the outcome of this round."""
 
     step: int
     round: int
 
 
 class Request(Message, frozen=True, gc=False):
-    """Say this again, or that you are not there yet."""
+    """Asks for a message again; the receiver answers `Waiting` if it has not sent it yet."""
 
     step: int
     round: int
@@ -57,6 +57,6 @@ class Request(Message, frozen=True, gc=False):
 
 
 class Waiting(Message, frozen=True, gc=False):
-    """I am there, but have not got so far."""
+    """The sender is alive but has not got that far."""
 
     step: int

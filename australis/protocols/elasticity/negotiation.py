@@ -1,4 +1,4 @@
-"""One control step of one agent: rounds of a game, until one stands (games algorithms 1 and 2)."""
+"""One control step of an agent: rounds of a game until an outcome holds (games algorithms 1, 2)."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ from australis.protocols.elasticity.aggregation import PushSum, TreeSum
 from australis.protocols.elasticity.events import ElasticityOptions
 from australis.protocols.elasticity.find_pne import FindPne
 from australis.protocols.elasticity.messages import Enough, Request, Said, Waiting
-from australis.protocols.elasticity.post import Post
+from australis.protocols.elasticity.outbox import Outbox
 from australis.protocols.elasticity.seats import Seat
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an agent has chosen in a round."""
+class NegotiationOutcome:
+    """The choice of an agent in a round."""
 
     round: int
     degree: float
     pace_s: float
-    """What was agreed on: the time between two tasks at the source."""
+    """The time between two tasks at the source that was agreed on."""
     incentive: float
     cost: float | None = None
-    """What all pay together then, if that has been added up."""
+    """The total cost of all agents in this round, if it has been added up."""
 
 
 class Negotiation:
-    """What goes on in one control step."""
+    """The state of one agent in one control step."""
 
     def __init__(self, step: int, seat: Seat, module: Module, options: ElasticityOptions) -> None:
         self.step = step
         self.module = module
-        self.outcome: Outcome | None = None
-        """How it has ended."""
+        self.outcome: NegotiationOutcome | None = None
+        """The outcome of the step; None while it lasts."""
         self.round = 0
         self.moves = 0
-        """How often it got further."""
+        """The number of times this agent has made progress."""
         self._seat = seat
         self._options = options
-        self._post = Post(step, options.tries)
+        self._post = Outbox(step, options.tries)
         self._incentive = 0.0
         self._alone_s = 0.0
-        """The pace that it would choose alone."""
-        self._found: dict[int, Outcome] = {}
-        """By round, as soon as there is an equilibrium."""
+        """The pace this agent would choose alone."""
+        self._found: dict[int, NegotiationOutcome] = {}
+        """The outcome of each round for which an equilibrium is known."""
         self._stands = 1
-        """The best round so far,"""
+        """The round with the least total cost so far."""
         self._least = inf
-        """and what all pay in it."""
+        """The total cost in round `_stands`."""
         self._enough: set[str] = set()
-        """Neighbours that have ended the step with this round before its equilibrium was found here."""
+        """Neighbours that have ended the step with this round before its equilibrium was known."""
         self._phase: FindPne | TreeSum | PushSum
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def begin(self) -> list[Effect]:
-        """Begin the first round."""
+        """Start the first round."""
         return [*self._play(), *self._advance()]
 
     def hear(self, sender: str, message: Message) -> list[Effect]:
-        """A neighbour has told something."""
+        """Process a message from a neighbour."""
         match message:
             case Said():
                 self._post.hear(sender, message)
@@ -79,10 +79,11 @@ class Negotiation:
         raise AssertionError(f"unknown message {message}")
 
     def _ended(self, sender: str, round_: int) -> list[Effect]:
-        """A neighbour has ended the step with a round.
+        """Process a neighbour's message that the step has ended with a round.
 
-        If its equilibrium is still being looked for here, it is found first: what the neighbour knew of
-        it is here already, or on its way. One that says so a second time has nothing else to say.
+        If this agent is still looking for that round's equilibrium it finds it first: the
+        neighbour's messages for it are here or on their way. A neighbour that says so twice has
+        nothing else to send.
         """
         if not isinstance(self._phase, FindPne) or round_ != self.round:
             return self._end(round_, self._others(sender))
@@ -92,7 +93,7 @@ class Negotiation:
         return self._advance()
 
     def ask(self) -> list[Effect]:
-        """What is waited for has not come: ask for it, and go on without those who are gone."""
+        """Ask for the missing messages, and proceed without neighbours that are gone."""
         effects: list[Effect] = []
         if self.outcome is None:
             for name, kind, iteration in self._phase.missing():
@@ -100,7 +101,7 @@ class Negotiation:
         return [*effects, *self._advance()]
 
     def give_up(self) -> list[Effect]:
-        """The time is up: end with what there is, and say so."""
+        """End the step at its deadline with the best outcome so far, and tell the neighbours."""
         return [] if self.outcome else self._end(self._stands, self._seat.neighbours)
 
     def _answer(self, sender: str, request: Request) -> Message:
@@ -125,13 +126,13 @@ class Negotiation:
         return effects
 
     def _go_on(self) -> list[Effect]:
-        """What follows when a part of a round is over."""
+        """Start what follows the finished part of a round."""
         if isinstance(self._phase, FindPne):
             return self._agreed(self._phase)
         return self._added_up(self._phase.total)
 
     def _play(self) -> list[Effect]:
-        """Begin a round, with a higher incentive if it was this agent that held up the others."""
+        """Start a round, with a higher incentive if this agent was a bottleneck of the last one."""
         last = self._found.get(self.round)
         if last is not None and holds_up(self._alone_s, last.pace_s):
             self._incentive = raised(self.module, self._incentive, self._options.increment)
@@ -142,12 +143,12 @@ class Negotiation:
         self._phase = FindPne(self._seat, self._post, self.round, self._alone_s)
         return self._phase.begin()
 
-    def _choice(self, pace_s: float) -> Outcome:
+    def _choice(self, pace_s: float) -> NegotiationOutcome:
         degree = self.module.best_response(pace_s / self._seat.ratio, self._incentive)
-        return Outcome(self.round, degree, pace_s, self._incentive)
+        return NegotiationOutcome(self.round, degree, pace_s, self._incentive)
 
     def _agreed(self, phase: FindPne) -> list[Effect]:
-        """An equilibrium is found: have it added up what all pay, if that matters."""
+        """Note the equilibrium of this round, and add up its cost if the outcome depends on it."""
         found = self._found[self.round] = self._choice(phase.pace_s)
         if self._enough:
             return self._end(self.round, self._seat.neighbours)
@@ -155,7 +156,7 @@ class Negotiation:
         if self._options.rounds == 1:
             return self._end(1)
         if last and self._options.gossip:
-            # Estimates differ; but all have gone on from the round before, or nobody were here.
+            # Estimates differ, but every agent continued from the round before, or none were here.
             return self._end(self.round - 1)
         cost = self.module.cost(found.degree, found.pace_s / self._seat.ratio)
         if self._options.gossip:
@@ -166,14 +167,14 @@ class Negotiation:
         return self._phase.begin()
 
     def _added_up(self, total: float | None) -> list[Effect]:
-        """Go on as long as all together pay less than before."""
+        """Play another round while the total cost falls; otherwise end the step."""
         if total is None:
             return self._end(self._stands, self._seat.neighbours)
         if total < self._least:
             self._least, self._stands = total, self.round
             self._found[self.round] = replace(self._found[self.round], cost=total)
             return self._play() if self.round < self._options.rounds else self._end(self.round)
-        # Along a tree all have learnt the same; otherwise others may not know yet.
+        # Along a tree all agents know the same total; with push-sum others may not know yet.
         return self._end(self._stands, self._seat.neighbours if self._options.gossip else ())
 
     def _end(self, round_: int, tell: tuple[str, ...] = ()) -> list[Effect]:

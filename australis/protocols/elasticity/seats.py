@@ -1,4 +1,4 @@
-"""What an agent knows of the graph: its neighbours, and no more than it needs of the rest."""
+"""An agent's knowledge of the graph: its neighbours, and a few quantities about the rest."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from australis.elasticity.tree import lowest_tree
 
 @dataclass(frozen=True)
 class Seat:
-    """The place of one agent among the others."""
+    """The position of one agent in the graph and in the tree."""
 
     name: str
     neighbours: tuple[str, ...]
     ratio: float
-    """The part of all tasks that comes to its module."""
+    """The fraction of all tasks that reaches its module."""
     diameter: int
-    """How far two agents are from each other at most,"""
+    """The largest number of hops between two agents."""
     modules: int
-    """and how many there are."""
+    """The number of agents."""
     parent: str | None = None
-    """Its place in the tree: whom it hands sums to, if it is not the root,"""
+    """The agent to which it sends partial sums; None at the root."""
     children: tuple[str, ...] = ()
-    """and who hands sums to it."""
+    """The agents from which it receives partial sums."""
 
 
 def seats(graph: FlowGraph) -> dict[str, Seat]:
-    """The places of all agents."""
+    """The seats of all agents by module."""
     tree = lowest_tree(graph)
     return {
         name: Seat(

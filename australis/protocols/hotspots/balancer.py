@@ -1,4 +1,4 @@
-"""A peer that tells its load, watches the operators it is responsible for, and lets go."""
+"""A peer that announces its load, watches the operators it is responsible for, and starts moves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from australis.protocols.ring.peer import RingMachine
 
 BALANCE = "balance"
 LEAST_RELIEF = 0.2
-"""A component that adds less to the load of its peer is not worth moving."""
+"""A component that adds less than this to the load of its peer is not worth moving."""
 _TO_BYTES = msgspec.msgpack.Encoder()
 _FROM_BYTES = msgspec.msgpack.Decoder(Offer)
 
@@ -37,7 +37,7 @@ def _count(operators: dict[str, tuple[str, ...]]) -> int:
 
 
 class BalancerMachine:
-    """One peer; all that is not about load or applications is its ring's."""
+    """The balancer of one peer; all but load and applications is left to its ring machine."""
 
     def __init__(
         self, ring: RingMachine, options: HotSpotOptions | None = None, rng: Random | None = None
@@ -45,13 +45,13 @@ class BalancerMachine:
         self.name = ring.name
         self.ring = ring
         self.updates = 0
-        """How often it told its load."""
+        """The number of times this peer has announced its load."""
         self._options = options or HotSpotOptions()
         self._levels = Levels(self._options.levels)
         self._meter = LoadMeter()
         self._averages = Averages(0.0, 0.0, 0.0)
         self._unmeasured = 0
-        """So many components came, less those that went, since the load was measured."""
+        """The number of components that came, less those that went, since the last measurement."""
         self._parts: dict[str, float] = {}
         self._operators: dict[str, tuple[str, ...]] = {}
         self._came_from: dict[str, str] = {}
@@ -59,7 +59,7 @@ class BalancerMachine:
         self._rests_until = 0
         self._full_until = 0
         self._told_us: dict[str, int] = {}
-        """When peers last had a part in a move that this one decided on."""
+        """When each peer last took part in a move that this peer decided on."""
         near = self._options.thresholds.imbalance
         self._rng = rng or Random(self.name)
         self._composer = Composer(self._fetch, self._rng, near)
@@ -69,20 +69,20 @@ class BalancerMachine:
 
     @property
     def averages(self) -> Averages:
-        """Its load as last measured, and one more for every component that came since: whoever
-        looks for a peer with little to do must not find the same one again and again."""
+        """The last measured load, plus one for every component that has arrived since: otherwise
+        all peers in search of a target would find this one at the same time."""
         last = self._averages
         return Averages(max(0.0, last.one + self._unmeasured), last.five, last.fifteen)
 
     def welcomes(self, now: int) -> bool:
-        """Whether another component may come: not before the last one shows in the load, or all
-        who have too much to do would send theirs to the one peer that has least."""
+        """Whether another component may come: not until the last one shows in the load, or all
+        overloaded peers would move theirs to the same least loaded peer."""
         if now < self._full_until:
             return False
         return self.averages.one <= self._options.thresholds.overload
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process an event and return its effects in order."""
         return self._composer.absorb(self._handle(event, now), now)
 
     def _handle(self, event: Event, now: int) -> list[Effect]:
@@ -106,7 +106,7 @@ class BalancerMachine:
             case MoveEnded(component):
                 return self._ended(component, now)
             case Started():
-                # Not all at one moment: they would decide on the same loads.
+                # Peers start at different times, or they would all decide on the same loads.
                 wait_us = self._rng.randrange(self._options.balance_us)
                 first = SetTimer(BALANCE, now + 1 + wait_us)
                 return [first, *self.ring.handle(event, now)]
@@ -115,7 +115,7 @@ class BalancerMachine:
     # --- what this peer tells ----------------------------------------------------------------
 
     def _measured(self, load: float, now: int) -> list[Effect]:
-        """Tell everybody who should know, if the load has left its level."""
+        """Announce the load to the responsible peers if it has left its level."""
         self._averages = self._meter.sample(load, now)
         self._unmeasured = 0
         return self._tell(now)
@@ -151,8 +151,7 @@ class BalancerMachine:
         return _TO_BYTES.encode(Offer(self.averages, len(self._worth_moving(operator))))
 
     def _worth_moving(self, operator: str) -> list[str]:
-        """Components whose going would relieve this peer, those that add most to its load first; one
-        of which nothing is known yet may."""
+        """Components whose move would relieve this peer, by decreasing load (1 if unknown)."""
         parts = {c: self._parts.get(c, 1.0) for c in self._operators.get(operator, ())}
         worth = (c for c in parts if parts[c] >= LEAST_RELIEF)
         return sorted(worth, key=parts.__getitem__, reverse=True)
@@ -160,14 +159,14 @@ class BalancerMachine:
     # --- what it is responsible for ------------------------------------------------------------
 
     def _balance(self, now: int) -> list[Effect]:
-        """Look for a hot spot among those who offer each operator."""
+        """Look for a hot spot among the peers that offer each operator."""
         effects: list[Effect] = []
         for operator in self.ring.held(now):
             offers = {
                 entry.owner: _FROM_BYTES.decode(entry.value)
                 for entry in self.ring.store.under(operator, now)
             }
-            # A move takes its time, and so does the load to show it.
+            # A move takes time, and its effect on the measured load takes more.
             patience = self._options.balance_us + self._options.rest_us
             told = {peer for peer, at in self._told_us.items() if now < at + patience}
             loads = {peer: o.averages for peer, o in offers.items() if peer not in told}
@@ -189,8 +188,7 @@ class BalancerMachine:
     # --- a hot spot -------------------------------------------------------------------------------
 
     def _decided(self, decision: MigrationDecision, now: int) -> list[Effect]:
-        """Let a component go, unless one is leaving already: two decisions for one overload
-        would be one too many."""
+        """Move a component, unless one is leaving already in answer to the same overload."""
         if self._leaving is not None or now < self._rests_until or decision.target == self.name:
             return []
         for component in self._worth_moving(decision.operator):

@@ -1,8 +1,8 @@
-"""Applications out of what peers offer: for each operator one of the peers that run it (synergy 2).
+"""Applications composed of what peers offer: one peer for each operator (synergy 2).
 
-Who offers an operator is kept in the ring. Of those the least loaded is taken, or any of those that
-are about as little loaded as it: loads are told seldom, and if all took the very least loaded one
-they would all take the same.
+The ring holds which peers offer an operator. The composer picks one of the least loaded at random
+among those whose loads hardly differ: loads are announced rarely, and all applications would
+otherwise pick the same peer.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from australis.protocols.ring.events import TellKept
 from australis.protocols.ring.messages import Entry
 
 Fetch = Callable[[str, str, int], list[Effect]]
-"""Asks the ring what is kept under a name, as `TellKept` with this tag."""
+"""Asks the ring for the entries under a name, answered by `TellKept` with this tag."""
 _TAG = "compose:"
 _OFFER = msgspec.msgpack.Decoder(Offer)
 
 
 class _Wanted:
-    """An application that is being composed."""
+    """An application whose peers are still being chosen."""
 
     def __init__(self, operators: tuple[str, ...]) -> None:
         self.operators = operators
@@ -33,13 +33,13 @@ class _Wanted:
 
 
 class Composer:
-    """What is being composed at one peer."""
+    """The applications that one peer is composing."""
 
     def __init__(self, fetch: Fetch, rng: Random, near: float) -> None:
         self._fetch = fetch
         self._rng = rng
         self._near = near
-        """Loads that differ by no more count as equal."""
+        """Loads that differ by at most this amount count as equal."""
         self._wanted: dict[str, _Wanted] = {}
 
     def compose(self, application: str, operators: tuple[str, ...], now: int) -> list[Effect]:
@@ -48,7 +48,7 @@ class Composer:
         return self._next(application, now)
 
     def absorb(self, effects: Iterable[Effect], now: int) -> list[Effect]:
-        """Take answers of the ring that are for us out of what is to be done."""
+        """Consume the ring's answers to this composer and return the other effects with its own."""
         found: list[Effect] = []
         for effect in effects:
             if isinstance(effect, TellKept) and effect.tag.startswith(_TAG):
@@ -70,7 +70,7 @@ class Composer:
     ) -> list[Effect]:
         one = self._wanted.get(application)
         if one is None:
-            return []  # it was asked for anew meanwhile, and is done
+            return []  # a newer request for the same application has finished
         if not entries:
             del self._wanted[application]
             return [NotComposed(application, one.operators[len(one.peers)], entries is None)]
@@ -78,7 +78,7 @@ class Composer:
         return self._next(application, now)
 
     def _choose(self, entries: tuple[Entry, ...], taken: list[str]) -> str:
-        """One of the least loaded; each component it already gets here counts as one more."""
+        """One of the least loaded peers, where components already assigned count as load 1."""
         loads = {
             entry.owner: _OFFER.decode(entry.value).averages.one + taken.count(entry.owner)
             for entry in entries

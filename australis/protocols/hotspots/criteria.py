@@ -1,4 +1,4 @@
-"""When is a peer a hot spot, and where should a component of it go (synergy 3.1)."""
+"""The criteria for a hot spot and for the target of a component that moves away (synergy 3.1)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from australis.protocols.hotspots.loads import SPANS_MIN, Averages
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How sensitive the detection is."""
+    """The sensitivity of the detection."""
 
     overload: float = 2.0
-    """h: a peer with more than this load is overloaded."""
+    """h: a peer whose load exceeds this is overloaded."""
     imbalance: float = 0.2
-    """l: more than this between the most and the least loaded is worth a move."""
+    """l: the least difference between the highest and the lowest load that is worth a move."""
     minutes: int = 1
-    """t: the overload must also show in the average over so many minutes."""
+    """t: the span in minutes over which the average load must exceed `overload` too."""
 
     def __post_init__(self) -> None:
         if self.imbalance < 0 or self.overload <= 0:
@@ -36,8 +36,8 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class HotSpot:
-    """An overloaded peer, and the one that offers the same and has least to do; None: all that
-    offer it are equally loaded, or overloaded too, and only one more of them would help."""
+    """An overloaded peer and the least loaded one that offers the same operator; the target is None
+    if all such peers are equally loaded or overloaded, so that only another peer would help."""
 
     source: str
     target: str | None
@@ -48,8 +48,7 @@ def find(
 ) -> HotSpot | None:
     """The hot spot among the peers that offer an operator, if there is one.
 
-    It is one of those that are `running` a component of it, if that is said: the others have
-    nothing to let go.
+    If `running` is given, only its peers qualify as source: the others run no component to move.
 
     >>> loads = {"a": Averages(3.0, 2.5, 1.0), "b": Averages(0.5, 0.4, 0.4)}
     >>> find(loads, Thresholds())
@@ -75,6 +74,6 @@ def find(
 
 
 def inverted(here: Averages, there: Averages, minutes: int) -> bool:
-    """Whether a component may go back to where it came from: both the current and the average
-    load must be lower there (no ping-pong)."""
+    """Whether a component may return to the peer it came from: only if both the current and the
+    average load are lower there (no ping-pong)."""
     return there.one < here.one and there.over(minutes) < here.over(minutes)

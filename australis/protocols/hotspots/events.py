@@ -1,4 +1,4 @@
-"""What happens to a peer that balances load, what it wants done, and what can be set."""
+"""Events of a peer that balances load, the effects it returns, and its options."""
 
 from __future__ import annotations
 
@@ -14,72 +14,72 @@ from australis.protocols.hotspots.loads import Used
 
 @dataclass(frozen=True)
 class HotSpotOptions:
-    """The settings of one peer."""
+    """The options of one peer."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     levels: tuple[Interval, ...] = even_levels(5, 0.2)
     balance_us: int = MINUTE
-    """So often a peer looks at the operators it is responsible for."""
+    """The interval at which a peer checks the operators it is responsible for."""
     rest_us: int = MINUTE
-    """After a move a peer lets its load settle for so long before it gives another away."""
+    """The time a peer lets its load settle after a move before it moves another component."""
 
     def __post_init__(self) -> None:
-        Levels(self.levels)  # refuses what does not cover the range
+        Levels(self.levels)  # refuses intervals that do not cover the range
         if self.balance_us <= 0 or self.rest_us < 0:
             raise UserError("should take longer than nothing", name="balance and rest")
 
 
 class Measured(Event, frozen=True, gc=False):
-    """What this peer uses at the moment; about once a minute."""
+    """The resources that this peer uses at the moment, measured about once a minute."""
 
     used: Used
     parts: dict[str, float] = {}  # noqa: RUF012 (msgspec copies it)
-    """What each component adds to the load, as far as that is known."""
+    """The load that each component adds, for the components where it is known."""
 
 
 class Hosted(Event, frozen=True, gc=False):
-    """These operators are offered here now, each with the components that run."""
+    """The operators that this peer offers now, each with the components that run."""
 
     operators: dict[str, tuple[str, ...]]
 
 
 class Wanted(Event, frozen=True, gc=False):
-    """An application is to be composed of these operators, in this order."""
+    """The user wants an application composed of these operators, in this order."""
 
     application: str
     operators: tuple[str, ...]
 
 
 class Arrived(Event, frozen=True, gc=False):
-    """A component came here from another peer."""
+    """A component has arrived here from another peer."""
 
     component: str
     source: str
 
 
 class MoveEnded(Event, frozen=True, gc=False):
-    """What `Move` asked for is over."""
+    """The move that `Move` asked for has ended."""
 
     component: str
     done: bool
 
 
 class Move(Effect, frozen=True, gc=False):
-    """Move a component there (`protocols.movement`)."""
+    """Move a component to a target peer (`protocols.movement`)."""
 
     component: str
     target: str
 
 
 class Composed(Effect, frozen=True, gc=False):
-    """Let an application run on these peers, one for each of its operators."""
+    """Run an application on these peers, one for each of its operators."""
 
     application: str
     peers: tuple[str, ...]
 
 
 class NotComposed(Effect, frozen=True, gc=False):
-    """Nobody offers this operator; or, `unreachable`, nobody could be asked who does."""
+    """No peer offers this operator; or, if `unreachable`, the ring could not be asked."""
 
     application: str
     operator: str

@@ -1,4 +1,4 @@
-"""Load levels that overlap: a peer says its load only when it has left its level (synergy 3.1)."""
+"""Overlapping load levels: a peer announces its load when it leaves its level (synergy 3.1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Interval = tuple[float, float]
 
 
 def even_levels(count: int, overlap: float, top: float = TOP) -> tuple[Interval, ...]:
-    """So many levels: all but the highest share 0 to `top`, and neighbours overlap.
+    """A number of levels: all but the highest divide 0 to `top`, and neighbours overlap.
 
     >>> even_levels(3, 0.2)
     ((0.0, 5.1), (4.9, 10.1), (9.9, inf))
@@ -34,7 +34,7 @@ def even_levels(count: int, overlap: float, top: float = TOP) -> tuple[Interval,
 
 
 class Levels:
-    """Which level a load is in; it stays there while the load is in the part that two share.
+    """The level of a load, which stays the same while the load is in the overlap of two levels.
 
     >>> levels = Levels(even_levels(3, 0.2))
     >>> [levels.changed(load) for load in (1.0, 5.05, 5.2, 4.95, 4.8, 30.0)]
@@ -47,12 +47,12 @@ class Levels:
         self._at: int | None = None
 
     def changed(self, load: float) -> bool:
-        """Take a load in; whether it has left its level, or is the first."""
+        """Take a new load; return whether it has left its level or is the first."""
         if self._at is not None:
             low, high = self._intervals[self._at]
             if low <= load < high:
                 return False
-        # In a part that two share, the one whose middle is nearer to where it comes from.
+        # In an overlap, the level whose middle is nearer to the previous load.
         fitting = [i for i, (low, high) in enumerate(self._intervals) if low <= load < high]
         self._at = fitting[0] if self._at is None else min(fitting, key=self._steps)
         return True
@@ -63,7 +63,7 @@ class Levels:
 
 
 def _check(intervals: Sequence[Interval]) -> None:
-    """Every load from nothing up must be in a level."""
+    """Check that every load from zero up is in a level."""
     if not intervals or intervals[0][0] > 0:
         raise UserError("do not cover the range: none begins at 0", name="levels")
     if intervals[-1][1] != inf:

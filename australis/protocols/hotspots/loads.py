@@ -1,10 +1,10 @@
-"""A peer's load: of several resources, averaged over one, five and fifteen minutes.
+"""A peer's load: the scarcest of several resources, averaged over one, five and fifteen minutes.
 
-The paper has the processor alone, as the number of components that wait for it, and leaves other
-resources to the future. Here each resource is brought to that scale: one that is used to a part
-u holds up as many as a queue at that utilisation does, u / (1 - u). The load is that of the
-scarcest: whoever waits for memory does not wait less because the processor is idle, and a
-component that leaves takes its share of all of them along.
+The paper considers the processor alone, as the number of components that wait for it, and leaves
+other resources to future work. Here each resource is brought to that scale: a utilisation u counts
+as the length of a queue at that utilisation, u / (1 - u). The load is that of the scarcest
+resource: a component that waits for memory does not wait less because the processor is idle, and a
+component that leaves releases its share of all resources.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from australis.kernel.durations import MINUTE
 
 SPANS_MIN = (1, 5, 15)
 FULL = 0.99
-"""A resource that is used beyond this counts as used so far."""
+"""Higher utilisations of a resource count as this one."""
 
 
 class Used(msgspec.Struct, frozen=True, gc=False):
-    """What is used at one moment: how many wait for the processor, and parts of the others."""
+    """The resources in use at one moment: the processor's queue length, else utilisations."""
 
     queue: float = 0.0
     memory: float = 0.0
@@ -43,19 +43,19 @@ def _waiting(used: float) -> float:
 
 
 class Averages(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The load averaged over the last minutes, as a peer tells it."""
+    """The load averaged over three spans, as a peer announces it."""
 
     one: float
     five: float
     fifteen: float
 
     def over(self, minutes: int) -> float:
-        """The one over so many minutes."""
+        """The average over this number of minutes."""
         return (self.one, self.five, self.fifteen)[SPANS_MIN.index(minutes)]
 
 
 class LoadMeter:
-    """Averages that forget exponentially, as an operating system's do.
+    """Exponentially decaying averages, like the load averages of an operating system.
 
     >>> meter = LoadMeter()
     >>> for minute in range(10):
@@ -69,7 +69,7 @@ class LoadMeter:
         self._values = [0.0] * len(SPANS_MIN)
 
     def sample(self, load: float, now: int) -> Averages:
-        """Take a load in; the averages now. The first one stands for all time before it."""
+        """Add a load and return the averages; the first load stands for all time before it."""
         if self._at_us is None:
             self._values = [load] * len(SPANS_MIN)
         else:

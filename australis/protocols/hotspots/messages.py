@@ -1,4 +1,4 @@
-"""What peers say about hot spots; loads travel as entries of the ring."""
+"""Messages between peers about hot spots; loads travel as entries of the ring."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from australis.protocols.hotspots.loads import Averages
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a peer registers under an operator: its load, and how many components of it it runs that
-    are worth moving."""
+    """The value a peer registers under an operator: its load, and the number of components of that
+    operator it runs that are worth moving."""
 
     averages: Averages
     running: int
 
 
 class MigrationDecision(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """You are a hot spot: let a component of this operator go there."""
+    """Tells a peer that it is a hot spot and shall move a component of an operator away."""
 
     operator: str
     target: str
     averages: Averages
-    """Of the target, as far as is known."""
+    """The load of the target, as far as it is known."""

@@ -1,4 +1,4 @@
-"""Names of operators: a tree of words, from the general to the particular."""
+"""Names of operators: a tree of words, from the general to the specific."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WORD = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Ontology:
-    """The operators that everybody knows by the same names.
+    """The operator names that all peers share.
 
     >>> known = Ontology(["Encryption.AES.256", "Encryption.AES.128", "Filter"])
     >>> known.below("Encryption")
@@ -28,7 +28,7 @@ class Ontology:
             self._names.add(name)
 
     def check(self, name: str, where: str | None = None) -> str:
-        """The name, if it is in the ontology."""
+        """The name, if the ontology contains it; raises an error otherwise."""
         if name not in self._names:
             general = name.split(".", maxsplit=1)[0]
             near = self.below(general) or tuple(sorted(self._names))
@@ -39,6 +39,6 @@ class Ontology:
         return name
 
     def below(self, general: str) -> tuple[str, ...]:
-        """All operators that are of a general kind."""
+        """All operators of a general kind."""
         prefix = f"{general}."
         return tuple(sorted(n for n in self._names if n == general or n.startswith(prefix)))

@@ -1,4 +1,4 @@
-"""A whole peer: its balancer and ring, and the mover that carries decisions out."""
+"""A complete peer: its balancer and ring, and the mover that carries out decisions."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _MOVER_EVENTS = (
 
 
 class PeerMachine:
-    """One peer of a participant."""
+    """The state machine of one peer of a participant."""
 
     def __init__(self, balancer: BalancerMachine, mover: MoverMachine) -> None:
         self.balancer = balancer
         self.mover = mover
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Hand an event to whom it concerns; moves are begun and their ends are told."""
+        """Dispatch an event to its machine, start moves, and report their ends."""
         match event:
             case MessageReceived(sender, words.Request(move, component)) if not self._welcomes(
                 component, now
@@ -65,7 +65,7 @@ class PeerMachine:
         return found
 
     def _welcomes(self, component: str, now: int) -> bool:
-        """Whether a component may come: it is on its way already, or nothing else is."""
+        """Whether a component may come: it is already on its way, or no other one is."""
         if self.mover.hosts(component):
             return True
         return self.balancer.welcomes(now) and not self.mover.guests

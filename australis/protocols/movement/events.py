@@ -1,4 +1,4 @@
-"""What happens to a node's moves, what is written down and done about them, and settings."""
+"""Events of a node's moves, the journal entries and effects they cause, and the options."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from australis.kernel.machine import Effect, Event
 
 @dataclass(frozen=True)
 class MovementOptions:
-    """The settings of one node."""
+    """The options of one node."""
 
     resend_us: int = SECOND
-    """What is not answered is said again after so long."""
+    """The interval at which an unanswered message is sent again."""
     ready_us: int = 30 * SECOND
-    """A replica that has not caught up after so long is given up."""
+    """The time after which a replica that has not caught up is given up."""
     switch_us: int = 10 * SECOND
-    """Readers that have not switched after so long will find their way when they come back."""
+    """The time for readers to switch; later ones are redirected when they come back."""
     behind: int = 0
-    """A replica is ready when its log is no more than so many ids behind."""
+    """A replica is ready when its log is at most this number of ids behind."""
     most_in: int = 4
-    """So many components may be on their way to a node at once."""
+    """The maximum number of components on their way to a node at once."""
 
     def __post_init__(self) -> None:
         if min(self.resend_us, self.ready_us, self.switch_us) <= 0:
@@ -33,7 +33,7 @@ class MovementOptions:
             raise UserError("should not be negative", name="behind and most_in")
 
 
-# --- what must not be forgotten ----------------------------------------------------------------
+# --- the journal -------------------------------------------------------------------------------
 
 
 class Owned(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -44,7 +44,7 @@ class Owned(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Began(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a source: a move is under way; nothing is committed."""
+    """As the source: a move is under way; nothing is committed."""
 
     move: str
     component: str
@@ -52,34 +52,34 @@ class Began(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Told(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a source: readers were told where to read, under this epoch."""
+    """As the source: readers were told where to read, under this epoch."""
 
     move: str
     epoch: int
 
 
 class Handing(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a source: the target may have taken it over from now on."""
+    """As the source: the target may have taken over the component from now on."""
 
     move: str
     epoch: int
 
 
 class Cancelling(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a source: the move is off, the component stays; the target is still to be told."""
+    """As the source: the move is cancelled, the component stays, the target is still to be told."""
 
     move: str
     epoch: int
 
 
 class Over(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a source: both sides know how the move has ended."""
+    """As the source: both nodes know how the move has ended."""
 
     move: str
 
 
 class Gone(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """The component went there."""
+    """The component has moved to this node."""
 
     component: str
     host: str
@@ -87,7 +87,7 @@ class Gone(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Guest(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a target: a replica runs here that is not this node's yet."""
+    """As the target: a replica runs here that this node does not own yet."""
 
     move: str
     component: str
@@ -95,7 +95,7 @@ class Guest(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """As a target: the replica is stopped; the component is read elsewhere."""
+    """As the target: the replica is stopped; the component is read at another node."""
 
     move: str
     component: str
@@ -110,33 +110,33 @@ Entry = Owned | Began | Told | Handing | Cancelling | Over | Gone | Guest | Refu
 
 
 class Started(Event, frozen=True, gc=False):
-    """A life begins, with what was written down before."""
+    """An incarnation starts with the journal of the earlier ones."""
 
-    life: int
+    incarnation: int
     owned: tuple[str, ...] = ()
-    """Components that begin at this node, if nothing else is written."""
+    """Components that start at this node unless the journal says otherwise."""
     running: tuple[str, ...] = ()
-    """Components of which there is a replica on disk that all logs before it know."""
+    """Components with a replica on disk that is a reader of all its upstream logs."""
     reading: tuple[tuple[str, str, int], ...] = ()
-    """Components that are read by this node, where, and as of which epoch."""
+    """Components that this node reads, each with its host and the epoch of that knowledge."""
     journal: tuple[Entry, ...] = ()
 
 
 class Created(Event, frozen=True, gc=False):
-    """A new component began at this node."""
+    """A new component has started at this node."""
 
     component: str
 
 
 class MoveDecided(Event, frozen=True, gc=False):
-    """Somebody on this node wants one of its components elsewhere."""
+    """A policy on this node wants one of its components moved to a target."""
 
     component: str
     target: str
 
 
 class SnapshotTaken(Event, frozen=True, gc=False):
-    """What `TakeSnapshot` asked for."""
+    """The snapshot that `TakeSnapshot` asked for."""
 
     move: str
     snapshot: bytes
@@ -144,8 +144,8 @@ class SnapshotTaken(Event, frozen=True, gc=False):
 
 
 class ReplicaInstalled(Event, frozen=True, gc=False):
-    """A replica that was asked for runs, and is a reader of all logs before it: each has said so.
-    Only then may the source acknowledge further."""
+    """The replica asked for runs and all its upstream logs have confirmed it as a reader; only then
+    may the source acknowledge further."""
 
     move: str
 
@@ -157,21 +157,21 @@ class InstallFailed(Event, frozen=True, gc=False):
 
 
 class Advanced(Event, frozen=True, gc=False):
-    """The log of a component that runs here goes up to there now."""
+    """The log of a component that runs here has reached this position."""
 
     component: str
     position: int
 
 
 class ReadersChanged(Event, frozen=True, gc=False):
-    """These read a component's log here."""
+    """The readers of a component's log at this node have changed."""
 
     component: str
     readers: tuple[str, ...]
 
 
 class Resubscribed(Event, frozen=True, gc=False):
-    """This node reads a component there now, durably, and had read up to `last`."""
+    """This node durably reads a component at a host now, and had read up to `last`."""
 
     move: str
     component: str
@@ -180,7 +180,7 @@ class Resubscribed(Event, frozen=True, gc=False):
 
 
 class Redirected(Event, frozen=True, gc=False):
-    """Somebody who does not have a component any more says who does."""
+    """A node that no longer runs a component names the one that does."""
 
     component: str
     host: str
@@ -188,7 +188,7 @@ class Redirected(Event, frozen=True, gc=False):
 
 
 class NodeLost(Event, frozen=True, gc=False):
-    """A node will not come back, as whoever is in charge of that says, and of what ran there."""
+    """A node is declared lost for good; its components are started elsewhere."""
 
     node: str
 
@@ -197,27 +197,27 @@ class NodeLost(Event, frozen=True, gc=False):
 
 
 class Write(Effect, frozen=True, gc=False):
-    """Make an entry of the journal durable before anything else is done."""
+    """Make an entry of the journal durable before the next effect."""
 
     entry: Entry
 
 
 class TakeSnapshot(Effect, frozen=True, gc=False):
-    """Take a snapshot of a component, and do not acknowledge to the logs before it what comes
-    behind the snapshot until `LetGo`: the replica will read that."""
+    """Take a snapshot of a component, and withhold acknowledgements of tuples after it from the
+    upstream logs until `LetGo`: the replica will read those tuples."""
 
     move: str
     component: str
 
 
 class LetGo(Effect, frozen=True, gc=False):
-    """Acknowledge again what was held back."""
+    """Resume the acknowledgements that were withheld."""
 
     component: str
 
 
 class InstallReplica(Effect, frozen=True, gc=False):
-    """Run a replica from a snapshot; it begins with the log's part that readers lack."""
+    """Run a replica from a snapshot; its log begins with the part that readers lack."""
 
     move: str
     component: str
@@ -225,13 +225,13 @@ class InstallReplica(Effect, frozen=True, gc=False):
 
 
 class DropReplica(Effect, frozen=True, gc=False):
-    """Stop a component here and forget its log and state."""
+    """Stop a component here and delete its log and state."""
 
     component: str
 
 
 class Resubscribe(Effect, frozen=True, gc=False):
-    """Read a component's log there from now on, after the last id that is durable here."""
+    """Read a component's log at a host from now on, after the last id that is durable here."""
 
     move: str
     component: str
@@ -240,7 +240,7 @@ class Resubscribe(Effect, frozen=True, gc=False):
 
 
 class TellMoved(Effect, frozen=True, gc=False):
-    """A move is over; `done`: the component runs at the target."""
+    """A move has ended; if `done`, the component runs at the target."""
 
     move: str
     component: str

@@ -1,8 +1,8 @@
-"""What is said while a component moves. Whatever has to be heard is said again until it is.
+"""Messages of a move, each sent again until it is answered.
 
-The paper's six phases: decision, request, ready, update, confirmations, release. There the
-upstream is told to send elsewhere; here whoever reads the component's log goes on reading at the
-target after the last id it has, for both logs are equal.
+The paper's six phases: decision, request, ready, update, confirmations, release. There the upstream
+is told to send to the target; here the readers of the component's log continue at the target after
+the last id they have, since both logs are equal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from australis.kernel.machine import Message
 
 
 class Decision(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Phase 1: move a component there. Whoever has another move under way ignores it."""
+    """Phase 1: move a component to a target; ignored by a node where it is moving already."""
 
     component: str
     target: str
@@ -28,24 +28,24 @@ class Request(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Ready(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Phase 3: how far the replica's log goes; or None: it does not run here and will not."""
+    """Phase 3: the position of the replica's log, or None if the target cannot run the replica."""
 
     move: str
     position: int | None
 
 
 class Switch(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Phase 4: read a component's log there from now on, after the last id you have."""
+    """Phase 4: read a component's log at this host from now on, after the last id you have."""
 
     move: str
     component: str
     host: str
     epoch: int
-    """Grows with every such word about a component: the newest one counts."""
+    """Increases with every announcement of a component's host: the highest one is valid."""
 
 
 class Switched(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Phase 5: done, and this is the last id I have."""
+    """Phase 5: the reader has switched, and this is the last id it had."""
 
     move: str
     epoch: int
@@ -53,7 +53,7 @@ class Switched(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Handover(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Phase 6: the component is yours."""
+    """Phase 6: the target owns the component."""
 
     move: str
     component: str
@@ -62,14 +62,14 @@ class Handover(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Answered(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The target has taken it over; or it has not and never will by this move."""
+    """Whether the target has taken the component over; if not, it never will by this move."""
 
     move: str
     taken: bool
 
 
 class Cancel(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The move is off: stop the replica. The component is read there, as `epoch` says."""
+    """The move is cancelled: stop the replica; the component's host is valid as of `epoch`."""
 
     move: str
     component: str
@@ -77,6 +77,6 @@ class Cancel(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Cancelled(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """It does not run here any more."""
+    """The replica does not run at the target any more."""
 
     move: str

@@ -1,4 +1,4 @@
-"""A node's part in moves: as the source, as the target, and as a reader of what moves."""
+"""A node's part in moves: as the source, as the target, and as a reader of moving components."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RESEND = "resend"
 
 
 class Phase(Enum):
-    """How far a move has come, as its source sees it."""
+    """The progress of a move as its source sees it."""
 
     SNAPSHOT = "snapshot"
     CATCHING_UP = "catching up"
@@ -71,13 +71,13 @@ NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.HANDING: frozenset({Phase.CANCELLING}),
     Phase.CANCELLING: frozenset(),
 }
-"""What may follow what. Once it is handed over only the target's own word, or that it is lost,
-leads back: it may have taken over without our having heard."""
+"""The allowed successors of each phase: after the handover only the target's answer or its loss
+leads back, since it may have taken over without the source knowing."""
 
 
 @dataclass
 class _Move:
-    """A move from here."""
+    """A move from this node."""
 
     name: str
     component: str
@@ -85,14 +85,14 @@ class _Move:
     phase: Phase = Phase.SNAPSHOT
     deadline: int = 0
     epoch: int = 0
-    """Of the last word to readers."""
+    """The epoch of the last announcement to readers."""
     request: Request | None = None
     heard: bool = False
-    """Whether the target has said anything yet."""
+    """Whether the target has answered yet."""
     mark: int | None = None
-    """Where our log was when the target said last how far its own is."""
+    """The position of the source's log when the target last reported its own."""
     waiting: set[str] = field(default_factory=set)
-    """Readers that have not said yet that they have switched."""
+    """Readers that have not confirmed their switch yet."""
 
     def turn(self, phase: Phase) -> None:
         assert phase in NEXT[self.phase], f"{self.phase} to {phase}"
@@ -101,7 +101,7 @@ class _Move:
 
 @dataclass
 class _Guest:
-    """A replica that is not ours yet."""
+    """A replica that this node does not own yet."""
 
     move: str
     source: str
@@ -109,24 +109,24 @@ class _Guest:
 
 
 class MoverMachine:
-    """All moves of one node."""
+    """The state machine of all moves of one node."""
 
     def __init__(self, name: str, options: MovementOptions | None = None) -> None:
         self.name = name
         self.owned: dict[str, int] = {}
-        """Components of this node, and as of which epoch."""
+        """Components this node owns, with their epochs."""
         self._options = options or MovementOptions()
-        self._life = 0
+        self._incarnation = 0
         self._number = 0
         self._moves: dict[str, _Move] = {}
-        """Moves from here by name, in the order in which they began."""
+        """Moves from this node by name, in the order of their start."""
         self._guests: dict[str, _Guest] = {}
         self._elsewhere: dict[str, tuple[str, int]] = {}
-        """Components that were here once, and where they are read now."""
+        """Components that were here earlier, with their host and its epoch."""
         self._reading: dict[str, tuple[str, int]] = {}
-        """Components that are read by this node, where, as of which epoch."""
+        """Components that this node reads, with their host and its epoch."""
         self._told_by: dict[str, str] = {}
-        """Who waits to hear that we have switched."""
+        """The node that awaits `Switched` for a component."""
         self._positions: dict[str, int] = {}
         self._readers: dict[str, tuple[str, ...]] = {}
         self._resending = False
@@ -150,13 +150,13 @@ class MoverMachine:
         return component in self.owned or (guest is not None and guest.installed)
 
     def takes_readers(self, component: str) -> bool:
-        """Whether somebody new may begin to read a component here: not while it moves, for the
-        snapshot says who reads it."""
+        """Whether a new reader may subscribe to a component here: not while it moves, since its
+        snapshot contains the readers."""
         return component in self.owned and component not in self.moving
 
     @property
     def guests(self) -> tuple[str, ...]:
-        """Components that are on their way here."""
+        """Components that are on their way to this node."""
         return tuple(self._guests)
 
     def hosts(self, component: str) -> bool:
@@ -168,28 +168,28 @@ class MoverMachine:
         return any(g.move == move and not g.installed for g in self._guests.values())
 
     def elsewhere(self, component: str) -> tuple[str, int] | None:
-        """Where a component is read that was here once, and as of which epoch."""
+        """The host of a component that was here earlier, and the epoch of that knowledge."""
         return self._elsewhere.get(component)
 
     def reads(self, component: str) -> str | None:
-        """Where this node reads a component."""
+        """The node at which this node reads a component."""
         found = self._reading.get(component)
         return found[0] if found else None
 
     @property
     def moving(self) -> tuple[str, ...]:
-        """Components that are about to leave."""
+        """Components that are about to leave this node."""
         return tuple(m.component for m in self._moves.values() if m.phase != Phase.CANCELLING)
 
     @property
     def unsettled(self) -> bool:
-        """Whether a move is under way, from here or to here."""
+        """Whether a move from or to this node is under way."""
         return bool(self._moves or self._guests)
 
     # --- events -----------------------------------------------------------------------------
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process an event and return its effects in order."""
         effects = self._handle(event, now)
         if not self._resending and self.unsettled:
             self._resending = True
@@ -231,7 +231,7 @@ class MoverMachine:
         raise AssertionError(f"unknown event {event}")
 
     def _start(self, event: Started, now: int) -> list[Effect]:
-        self._life = event.life
+        self._incarnation = event.incarnation
         self.owned = dict.fromkeys(event.owned, 0)
         self._reading = {c: (host, epoch) for c, host, epoch in event.reading}
         for entry in event.journal:
@@ -281,18 +281,18 @@ class MoverMachine:
     # --- the source ---------------------------------------------------------------------------
 
     def _decide(self, component: str, target: str, now: int) -> list[Effect]:
-        """Phase 1. A component that is not here, or that moves already, stays as it is."""
+        """Phase 1: start a move, unless the component is not here or is moving already."""
         if component not in self.owned or component in self.moving or target == self.name:
             return []
         self._number += 1
-        name = f"{self.name}.{self._life}.{self._number}"
+        name = f"{self.name}.{self._incarnation}.{self._number}"
         deadline = now + self._options.ready_us
         move = _Move(name, component, target, deadline=deadline, epoch=self.owned[component])
         self._moves[name] = move
         return [Write(Began(name, component, target)), TakeSnapshot(name, component)]
 
     def _snapshot_taken(self, event: SnapshotTaken, now: int) -> list[Effect]:
-        """Phase 2."""
+        """Phase 2: send the snapshot to the target."""
         move = self._moves.get(event.move)
         if move is None or move.phase is not Phase.SNAPSHOT:
             return []
@@ -301,7 +301,7 @@ class MoverMachine:
         return [Send(move.target, move.request)]
 
     def _ready(self, sender: str, message: Ready, now: int) -> list[Effect]:
-        """Phase 3 is over when the replica's log has come to where ours was a moment ago."""
+        """Phase 3: end when the replica has reached an earlier position of the source's log."""
         move = self._moves.get(message.move)
         if move is None:
             return [Send(sender, Cancel(message.move, "", 0))]
@@ -319,7 +319,7 @@ class MoverMachine:
         return self._tell_readers(move, now)
 
     def _tell_readers(self, move: _Move, now: int) -> list[Effect]:
-        """Phase 4."""
+        """Phase 4: tell the readers to switch to the target."""
         move.turn(Phase.SWITCHING)
         move.request = None
         move.epoch += 1
@@ -335,7 +335,7 @@ class MoverMachine:
         return [Send(reader, switch) for reader in sorted(move.waiting)]
 
     def _switched(self, sender: str, message: Switched, now: int) -> list[Effect]:
-        """Phase 5."""
+        """Phase 5: note a reader that has switched; hand over after the last one."""
         move = self._moves.get(message.move)
         if move is None or message.epoch < move.epoch:
             return []
@@ -370,8 +370,7 @@ class MoverMachine:
         ]
 
     def _cancel(self, move: _Move, now: int) -> list[Effect]:
-        """The component stays. Readers may be at the target already: it stops when it is told to,
-        and both it and we say where to read."""
+        """Cancel a move: the component stays, and both nodes redirect readers at the target."""
         move.turn(Phase.CANCELLING)
         move.request = None
         move.epoch += 1
@@ -393,8 +392,8 @@ class MoverMachine:
         return [Write(Over(move.name))]
 
     def _lost(self, node: str, now: int) -> list[Effect]:
-        """Nothing goes to a node that is lost; what was on its way from there, and is not handed
-        over, stops: its source's components are started anew elsewhere."""
+        """Cancel moves to a lost node and stop replicas that it has not handed over; its components
+        are started elsewhere."""
         effects: list[Effect] = []
         for component, guest in list(self._guests.items()):
             if guest.source == node:
@@ -463,7 +462,7 @@ class MoverMachine:
         return [Send(sender, Answered(message.move, self._had(component, message.epoch)))]
 
     def _had(self, component: str, epoch: int) -> bool:
-        """Whether a component that was handed over under this epoch has been ours since."""
+        """Whether this node has owned a component since it was handed over under this epoch."""
         if component in self.owned:
             return self.owned[component] >= epoch
         there = self._elsewhere.get(component)
@@ -477,7 +476,7 @@ class MoverMachine:
             epoch = message.epoch
             return [*self._refuse(message.move, component, guest.source, epoch), done]
         if self.owned.get(message.component, message.epoch) < message.epoch:
-            # We had been given up for lost and are back: it is not ours any more.
+            # This node had been declared lost and is back: the component is no longer its own.
             return [*self._refuse(message.move, message.component, sender, message.epoch), done]
         return [done]
 
@@ -503,7 +502,7 @@ class MoverMachine:
             return []
         return [Send(sender, Switched(event.move, event.epoch, event.last))]
 
-    # --- saying it again --------------------------------------------------------------------------
+    # --- resending --------------------------------------------------------------------------------
 
     def _again(self, now: int) -> list[Effect]:
         effects: list[Effect] = []

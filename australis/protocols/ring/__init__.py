@@ -1,20 +1,21 @@
-"""A ring of peers that finds who is responsible for a name: a distributed hash table.
+"""A ring of peers that finds the peer responsible for a name: a distributed hash table.
 
-Peers and names have a place on a circle (SHA-1); the first peer at or behind a place is
-responsible for it. A peer knows the one before it, some behind it, and fingers across the
-circle, so that a lookup takes about half of log2(n) hops. It serves whatever has to be found
-without anybody in charge: which peers offer an operator, which streams and diagrams there are.
+Peers and names have a place on a circle (SHA-1); the first peer at or after a place is responsible
+for it. A peer knows its predecessor, its next successors, and fingers across the circle, so that a
+lookup takes about half of log2(n) hops. The ring is a directory without a central server: it tells
+which peers offer an operator and which streams and diagrams exist.
 
     machine = RingMachine("p1", rng)
     effects = machine.handle(Started(1, contacts=("p0",)), now)
     effects = machine.handle(Registered("Filter", b"..."), now)
     effects = machine.handle(Fetched("tag", "Filter"), now)   # answered by TellKept
 
-Entries are soft: their owner registers them again every keep-alive, and one that is not is
-forgotten after two and a half. The responsible peer gives copies to the next two; whoever takes
-its place has them. Should all three fail at once, the next keep-alive brings them back.
+Entries are soft state: their owner registers them again at every keep-alive, and an entry expires
+after two and a half intervals without one. The responsible peer copies its entries to its next two
+successors, one of which takes its place when it fails. If all three fail at once, the next
+keep-alive restores the entries.
 
-What it promises once messages get through and nobody comes or goes for a while: every lookup
-finds the responsible peer; entries of peers that are there can be fetched; two rings that were
-one before a partition are one again.
+Guarantees once messages arrive and the membership has been stable for a while: every lookup finds
+the responsible peer; entries of live peers can be fetched; two rings that a partition has separated
+are one ring again.
 """

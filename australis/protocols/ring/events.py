@@ -1,4 +1,4 @@
-"""What happens to a peer, what it tells whoever uses it, and what can be set about it."""
+"""Events of a ring peer, the effects it returns to its user, and its options."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from australis.protocols.ring.messages import Entry
 
 @dataclass(frozen=True)
 class RingOptions:
-    """The settings of one peer."""
+    """The options of one peer."""
 
     successors: int = 8
-    """So many peers behind it each one knows; the ring holds if not all of them fail at once."""
+    """The number of successors a peer knows; the ring survives unless all of them fail at once."""
     copies: int = 2
-    """Whatever is kept is kept by so many further peers."""
+    """The number of successors that hold a copy of each entry."""
     answer_us: int = 500 * MILLISECOND
-    """Who does not answer for so long is taken to have failed."""
+    """The time after which a question to a peer counts as unanswered."""
     stabilise_us: int = SECOND
-    """So often a peer looks after its neighbours."""
+    """The interval at which a peer checks its neighbours."""
     fingers_us: int = 5 * SECOND
-    """So often it looks one finger up."""
+    """The interval at which a peer looks up one of its fingers."""
     meet_us: int = 30 * SECOND
-    """So often it looks itself up through somebody it knew at first, should the ring be in two."""
+    """The interval at which a peer looks itself up through a contact, to rejoin split rings."""
     keep_alive_us: int = 60 * SECOND
-    """So often it registers again what it has registered."""
+    """The interval at which a peer registers its entries again."""
     tries: int = 5
-    """A lookup that fails so often is given up."""
+    """The number of attempts after which a lookup is given up."""
 
     def __post_init__(self) -> None:
         if self.copies >= self.successors:
@@ -40,50 +40,50 @@ class RingOptions:
 
     @property
     def lasts_us(self) -> int:
-        """An entry that is not registered again is forgotten after so long."""
+        """The time after which an entry expires if it is not registered again."""
         return self.keep_alive_us * 5 // 2
 
 
 class Started(Event, frozen=True, gc=False):
-    """A life begins: it joins through others, or is the first."""
+    """An incarnation of the peer starts: it joins through its contacts, or is the first peer."""
 
-    life: int
+    incarnation: int
     contacts: tuple[str, ...] = ()
 
 
 class LookedUp(Event, frozen=True, gc=False):
-    """Somebody here wants to know who is responsible for a name."""
+    """The user asks which peer is responsible for a name."""
 
     tag: str
     name: str
 
 
 class Registered(Event, frozen=True, gc=False):
-    """Something is to be found under a name from now on, until it is withdrawn."""
+    """The user registers a value under a name until it is withdrawn."""
 
     under: str
     value: bytes
 
 
 class Withdrawn(Event, frozen=True, gc=False):
-    """It is not to be found any longer."""
+    """The user withdraws what this peer has registered under a name."""
 
     under: str
 
 
 class Fetched(Event, frozen=True, gc=False):
-    """Somebody here wants to know what is kept under a name."""
+    """The user asks for the entries under a name."""
 
     tag: str
     under: str
 
 
 class Departed(Event, frozen=True, gc=False):
-    """It is to leave the ring."""
+    """The user asks this peer to leave the ring."""
 
 
 class TellFound(Effect, frozen=True, gc=False):
-    """Who is responsible, those with copies behind it; nobody if the lookup failed."""
+    """The responsible peer, then the peers with its copies; empty if the lookup failed."""
 
     tag: str
     peers: tuple[str, ...]
@@ -91,7 +91,7 @@ class TellFound(Effect, frozen=True, gc=False):
 
 
 class TellKept(Effect, frozen=True, gc=False):
-    """What is kept under a name; None if nobody could be asked."""
+    """The entries under a name; None if no responsible peer could be reached."""
 
     tag: str
     entries: tuple[Entry, ...] | None

@@ -11,7 +11,7 @@ SPACE = 1 << BITS
 
 @lru_cache(maxsize=1 << 17)
 def key_of(name: str) -> bytes:
-    """Where a peer, an operator or anything else with a name stands.
+    """The place of a peer, an operator or any other name on the ring.
 
     >>> key_of("Encryption.AES.256").hex()[:12], len(key_of("a"))
     ('84695ea5d96a', 20)
@@ -20,7 +20,7 @@ def key_of(name: str) -> bytes:
 
 
 def between(key: bytes, after: bytes, upto: bytes) -> bool:
-    """Whether a place is behind `after` and not behind `upto`, clockwise.
+    """Whether a place lies after `after` and at or before `upto`, clockwise.
 
     >>> a, b, c = b"\\1", b"\\2", b"\\3"
     >>> between(b, a, c), between(b, c, a), between(c, a, c), between(a, c, b), between(b, a, a)
@@ -32,6 +32,6 @@ def between(key: bytes, after: bytes, upto: bytes) -> bool:
 
 
 def ahead(key: bytes, exponent: int) -> bytes:
-    """The place two to the power of `exponent` further on."""
+    """The place at a distance of two to the power of `exponent`, clockwise."""
     there = (int.from_bytes(key) + (1 << exponent)) % SPACE
     return there.to_bytes(BITS // 8)

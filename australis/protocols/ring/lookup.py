@@ -1,4 +1,4 @@
-"""Lookups: one asks its way around the ring, a peer at a time, and so notices who has failed."""
+"""Iterative lookups: a peer asks one peer after the other and so detects failed ones."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from australis.protocols.ring.questions import Questions
 from australis.protocols.ring.table import Table
 
 ASKED = 3
-"""Whoever would be responsible is taken to have failed when it was asked so often in vain."""
+"""A peer that leaves this number of questions unanswered is taken to have failed."""
 Done = Callable[[tuple[str, ...], int, int], list[Effect]]
-"""What to do with whoever is responsible (nobody: it failed), the number of hops, and now."""
+"""Called with the responsible peers (empty if the lookup failed), the number of hops, and now."""
 
 
 class Lookup:
-    """One lookup, from the beginning to its end.
+    """One lookup, from its first question to its result.
 
-    One that is to be `sure` asks whomever it would name, the last hop that others leave to
-    whoever uses the answer: a peer that has just failed is not named then, but the next one.
+    A lookup that is `sure` also asks the responsible peer itself, a hop that other lookups leave to
+    the user of the result: a peer that has just failed is skipped in favour of its successor.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class Lookup:
         self._tries_left = tries
         self._sure = sure
         self._candidates: list[str] = []
-        """Peers before the place that were not asked yet, the closest last."""
+        """Peers before the place that have not been asked yet, the closest last."""
         self._failed: set[str] = set()
         self._hops = 0
 
     def start(self, now: int, through: tuple[str, ...] = ()) -> list[Effect]:
-        """Begin with what this peer knows itself, or through others if it knows nobody."""
+        """Start from this peer's own table, or from the peers in `through` if there are any."""
         if through:
             self._candidates = [p for p in through if p not in self._failed][::-1]
             return self._next(now)
@@ -64,7 +64,7 @@ class Lookup:
         return self._done(peers, self._hops + (peers[0] != self._table.name), now)
 
     def _make_sure(self, peers: tuple[str, ...], asks_left: int, now: int) -> list[Effect]:
-        """Ask the one who would be responsible whether it is there."""
+        """Ask the peer found responsible whether it is alive."""
         peer = peers[0]
 
         def silent(at: int) -> list[Effect]:
@@ -92,7 +92,7 @@ class Lookup:
 
         def answered(message: Closer, at: int) -> list[Effect]:
             closer = message.peers
-            if not message.found:  # whoever sends back would send in circles
+            if not message.found:  # a peer that answers with one further away would cause a loop
                 place = key_of(peer)
                 closer = tuple(p for p in closer if between(key_of(p), place, self._key))
             return self._take(message.found, closer, at)
@@ -107,7 +107,7 @@ class Lookup:
         )
 
     def _again(self, now: int) -> list[Effect]:
-        """Nobody is left to ask: begin anew, or give up."""
+        """Start again when no candidate is left, or give up after the last attempt."""
         self._tries_left -= 1
         if self._tries_left <= 0:
             return self._done((), self._hops, now)

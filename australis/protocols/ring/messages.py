@@ -1,7 +1,7 @@
-"""What peers of a ring say to each other.
+"""Messages between the peers of a ring.
 
-Every question has a number of the asker's, and every answer repeats it. Nothing here has to
-arrive: whoever is not answered asks somebody else, or once more.
+Every question carries a number chosen by the asking peer, and every answer repeats it. No message
+has to arrive: a peer without an answer asks another peer, or asks again.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from australis.kernel.machine import Message
 
 
 class Entry(Message, frozen=True, array_like=True, gc=False):
-    """One thing that is kept under a name, by whoever registered it."""
+    """A value that its owner has registered under a name."""
 
     under: str
     owner: str
     value: bytes
     version: int
-    """The owner's own count: the higher one replaces the lower."""
+    """The owner's own version number: a higher one replaces a lower one."""
     until_us: int
-    """It is forgotten then, unless its owner says it again."""
+    """The entry expires at this time unless its owner registers it again."""
 
 
 class Ask(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Who is responsible for a place, or is closer to whoever is?"""
+    """Asks which peer is responsible for a place, or which peers are closer to it."""
 
     number: int
     key: bytes
 
 
 class Closer(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """These are closer, the closest first; or, `found`, they are responsible one after the other."""
+    """Peers closer to the place, the closest first; if `found`, the responsible ones in order."""
 
     number: int
     peers: tuple[str, ...]
@@ -37,13 +37,13 @@ class Closer(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Neighbours(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Who is next to you? I may be."""
+    """Asks a peer for its neighbours and announces the sender as a possible predecessor."""
 
     number: int
 
 
 class Beside(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """The one before me, and those that follow me."""
+    """The sender's predecessor and its successors in order."""
 
     number: int
     before: str | None
@@ -51,41 +51,41 @@ class Beside(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Leave(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """I am going: these are next to me, before and after."""
+    """The sender leaves the ring; these are its predecessor and successors."""
 
     before: str | None
     after: tuple[str, ...]
 
 
 class Put(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Keep these, as whoever is responsible for them; make copies."""
+    """Asks the responsible peer to keep these entries and to copy them."""
 
     number: int
     entries: tuple[Entry, ...]
 
 
 class Kept(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """They are kept; or, if `responsible` is not set, not by me: look again."""
+    """The entries are kept; if not `responsible` they are not, and the owner looks up again."""
 
     number: int
     responsible: bool
 
 
 class Copies(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Keep copies of these in case I fail."""
+    """Copies of entries, kept in case the sender fails."""
 
     entries: tuple[Entry, ...]
 
 
 class Get(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """What is kept under a name?"""
+    """Asks for the entries under a name."""
 
     number: int
     under: str
 
 
 class Got(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """This; or, if `responsible` is not set, ask somebody else."""
+    """The entries; if `responsible` is false the asking peer has to look up again."""
 
     number: int
     entries: tuple[Entry, ...]

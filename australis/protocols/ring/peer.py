@@ -1,4 +1,4 @@
-"""A peer of the ring: it joins, looks after its neighbours, answers, and keeps entries."""
+"""A peer of the ring: it joins, checks its neighbours, answers questions and keeps entries."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ MEET = "meet"
 KEEP_ALIVE = "keep-alive"
 UNKEPT = "unkept"
 SILENT_TICKS = 3
-"""The peer before is taken to have failed when it has not been heard of for so many rounds."""
+"""The predecessor is taken to have failed after this number of stabilisation rounds in silence."""
 
 
 class RingMachine:
-    """One peer."""
+    """The state machine of one peer of the ring."""
 
     def __init__(self, name: str, rng: Random, options: RingOptions | None = None) -> None:
         self.name = name
@@ -60,15 +60,15 @@ class RingMachine:
         self._questions = Questions(self.options.answer_us)
         self._contacts: tuple[str, ...] = ()
         self._mine: dict[str, Entry] = {}
-        """What it has registered itself,"""
+        """Entries this peer has registered, by name."""
         self._responsible: dict[str, str] = {}
-        """and who keeps it, as far as it knows."""
+        """The peer that keeps each entry of this one, as far as it is known."""
         self._unkept: set[str] = set()
-        """Of that, what nobody would keep: the ring has yet to notice who has failed."""
+        """Names whose entries no peer has accepted, as the ring has yet to detect a failure."""
         self._heard_before_us = 0
         self._finger = 0
         self._copied: tuple[str | None, tuple[str, ...]] = (None, ())
-        """Between which neighbours everything was copied last."""
+        """The predecessor and the copy holders at the time of the last full copy."""
         self._messages: dict[type, Callable[[str, Any, int], list[Effect]]] = {
             Ask: self._asked,
             Neighbours: self._neighbour,
@@ -89,14 +89,14 @@ class RingMachine:
     # --- events --------------------------------------------------------------------------
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; what is to be done about it, in order."""
+        """Process an event and return its effects in order."""
         match event:
             case MessageReceived(sender, message):
                 return self._received(sender, message, now)
             case TimerFired(name):
                 return self._timers[name](now)
-            case Started(life, contacts):
-                return self._start(life, contacts, now)
+            case Started(incarnation, contacts):
+                return self._start(incarnation, contacts, now)
             case LookedUp(tag, name):
                 return self._find(tag, name, now)
             case Registered(under, value):
@@ -136,8 +136,8 @@ class RingMachine:
 
     # --- coming and going ------------------------------------------------------------------
 
-    def _start(self, life: int, contacts: tuple[str, ...], now: int) -> list[Effect]:
-        self._questions.start(life)
+    def _start(self, incarnation: int, contacts: tuple[str, ...], now: int) -> list[Effect]:
+        self._questions.start(incarnation)
         self._contacts = tuple(c for c in contacts if c != self.name)
         effects: list[Effect] = [
             SetTimer(timer, now + self._rng.randrange(1, every))
@@ -150,7 +150,7 @@ class RingMachine:
         return [*effects, *self._join(now)]
 
     def _join(self, now: int) -> list[Effect]:
-        """Find those behind us through somebody; it is tried again as long as we are alone."""
+        """Find the successors through the contacts; repeated while this peer is alone."""
         effects: list[Effect] = [SetTimer(STABILISE, now + self.options.stabilise_us)]
         if not self._contacts or not self.table.alone:
             return effects
@@ -167,13 +167,13 @@ class RingMachine:
         return [*effects, *lookup.start(now, tuple(contacts))]
 
     def assemble(self, before: str, after: list[str], fingers: dict[int, str], now: int) -> None:
-        """Be in the middle of a ring that stands already, as simulations begin."""
+        """Take a place in a complete ring, as simulations do at their start."""
         self.table.before, self._heard_before_us = before, now
         self.table.follow(after)
         self.table.point_all(fingers)
 
     def _depart(self, now: int) -> list[Effect]:
-        """Leave what we keep to those behind us, and tell the neighbours."""
+        """Copy this peer's entries to its successors and tell its neighbours that it leaves."""
         table = self.table
         leave = Leave(table.before, tuple(table.after))
         neighbours = {table.before, *table.after[:1]} - {None}
@@ -197,7 +197,7 @@ class RingMachine:
     # --- neighbours ------------------------------------------------------------------------
 
     def _stabilise(self, now: int) -> list[Effect]:
-        """Ask the next peer who is beside it, and see who has been silent."""
+        """Ask the successor for its neighbours, and check which peers have been silent."""
         self.store.expire(now)
         silent_us = SILENT_TICKS * self.options.stabilise_us + self.options.answer_us
         if self.table.before is not None and now - self._heard_before_us > silent_us:
@@ -226,7 +226,7 @@ class RingMachine:
                 return []
 
             def unmet(then: int) -> list[Effect]:
-                self.table.failed(closer)  # somebody else says it is there; we have not met it
+                self.table.failed(closer)  # another peer knows it, but it has not answered this one
                 return []
 
             return self._ask_neighbours(closer, unmet, at)
@@ -234,7 +234,7 @@ class RingMachine:
         return self._questions.ask(peer, Neighbours, answered, silent, now)
 
     def _preceded(self, peer: str, now: int) -> list[Effect]:
-        """Somebody takes us for the next one behind it."""
+        """Handle a peer that takes this one for its successor."""
         was = self.table.before
         if self.table.alone:
             self.table.follow([peer])
@@ -244,14 +244,14 @@ class RingMachine:
         if not self.table.preceded(peer):
             return []
         self._heard_before_us = now
-        # What lies up to it is its own from now on.
+        # Places up to the new predecessor are its own from now on.
         place = key_of(peer)
         after = self.table.key if was is None else key_of(was)
         entries = self.store.where(lambda key: between(key, after, place))
         return [Send(peer, Copies(entries))] if entries else []
 
     def _copy(self) -> list[Effect]:
-        """Let those behind us have copies of all that is ours, if one of us is new there."""
+        """Copy all entries of this peer to its copy holders after a change of neighbours."""
         keepers = tuple(self.table.after[: self.options.copies])
         before, known = self._copied
         if (self.table.before, keepers) == (before, known):
@@ -262,26 +262,24 @@ class RingMachine:
         return [Send(peer, Copies(entries)) for peer in fresh] if entries else []
 
     def _meet(self, now: int) -> list[Effect]:
-        """Look ourselves up through somebody we knew at first: two rings become one again."""
+        """Look this peer up through a contact, so that two separated rings become one again."""
         effects: list[Effect] = [SetTimer(MEET, now + self.options.meet_us)]
         if not self._contacts or self.table.alone:
             return effects
-        contact = self._rng.choice(self._contacts)
 
-        def found(message: Closer, at: int) -> list[Effect]:
-            for peer in message.peers:
+        def found(peers: tuple[str, ...], hops: int, at: int) -> list[Effect]:
+            for peer in peers:
                 self.table.meet(peer)
             return []
 
-        ask = self._questions.ask(
-            contact, lambda number: Ask(number, self.table.key), found, lambda at: [], now
-        )
-        return [*effects, *ask]
+        contact = self._rng.choice(self._contacts)
+        lookup = Lookup(self.table, self._questions, self.table.key, found, self.options.tries)
+        return [*effects, *lookup.start(now, (contact,))]
 
     # --- fingers ---------------------------------------------------------------------------
 
     def _fix_finger(self, now: int) -> list[Effect]:
-        """Look the next finger up, in turn."""
+        """Look up the next finger, one after the other."""
         effects: list[Effect] = [SetTimer(FINGERS, now + self.options.fingers_us)]
         missing = self.table.missing_fingers()
         if not missing:
@@ -290,7 +288,7 @@ class RingMachine:
         return [*effects, *self._point(missing[self._finger % len(missing)], now)]
 
     def _fill_fingers(self, now: int) -> list[Effect]:
-        """Look all fingers up, once."""
+        """Look up all fingers once."""
         effects: list[Effect] = []
         for exponent in self.table.missing_fingers():
             effects += self._point(exponent, now)
@@ -317,7 +315,7 @@ class RingMachine:
     # --- entries -----------------------------------------------------------------------------
 
     def register(self, under: str, value: bytes, now: int) -> list[Effect]:
-        """Let something be found under a name; without a value not any longer."""
+        """Register a value under a name; an empty value withdraws it."""
         known = self._mine.get(under)
         version = max(now, known.version + 1 if known is not None else 0)
         entry = Entry(under, self.name, value, version, now + self.options.lasts_us)
@@ -325,13 +323,13 @@ class RingMachine:
         return self._put(under, self.options.tries, now)
 
     def refresh(self, under: str, value: bytes) -> None:
-        """What the next keep-alive will say of something registered; nothing is sent now."""
+        """Set the value that the next keep-alive sends, without sending anything now."""
         known = self._mine.get(under)
         if known is not None:
             self._mine[under] = msgspec.structs.replace(known, value=value)
 
     def _say_alive(self, now: int) -> list[Effect]:
-        """Register everything again."""
+        """Register all entries again."""
         effects: list[Effect] = [SetTimer(KEEP_ALIVE, now + self.options.keep_alive_us)]
         for under, entry in list(self._mine.items()):
             if entry.value:
@@ -341,7 +339,7 @@ class RingMachine:
         return effects
 
     def _put(self, under: str, tries: int, now: int) -> list[Effect]:
-        """Hand an entry to whoever is responsible; the one it knows, or one it looks up."""
+        """Send an entry to the peer responsible for it: the known one, or one that is looked up."""
         peer = self._responsible.get(under)
         if peer is not None:
             return self._put_at(peer, under, tries, now)
@@ -378,7 +376,7 @@ class RingMachine:
         return self._put(under, tries - 1, now) if tries > 1 else self._put_later(under, now)
 
     def _put_later(self, under: str, now: int) -> list[Effect]:
-        """Nobody will have it now: try again when neighbours have looked after each other."""
+        """Try again after the next stabilisation, since no peer accepts the entry now."""
         waits = bool(self._unkept)
         self._unkept.add(under)
         return [] if waits else [SetTimer(UNKEPT, now + self.options.stabilise_us)]
@@ -426,6 +424,6 @@ class RingMachine:
         return self._look_up(key_of(under), found, now, sure=True)
 
     def held(self, now: int) -> tuple[str, ...]:
-        """Names this peer is responsible for under which something is kept."""
+        """Names with entries for which this peer is responsible."""
         names = self.store.names(now)
         return tuple(sorted(n for n in names if self.table.responsible(key_of(n))))

@@ -1,4 +1,4 @@
-"""Questions that wait for an answer, all equally long."""
+"""Questions that wait for an answer, all with the same timeout."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from australis.kernel.machine import Effect, Message, Send, SetTimer
 
 ANSWERS = "answers"
-LIVES = 1 << 32
+MAX_INCARNATIONS = 1 << 32
 Answered = Callable[[Any, int], list[Effect]]
 Silent = Callable[[int], list[Effect]]
 
 
 class Questions:
-    """Whom was asked what, and what is to be done with the answer or without one."""
+    """Open questions: the peer asked, and what follows an answer or a timeout."""
 
     def __init__(self, answer_us: int) -> None:
         self._answer_us = answer_us
@@ -23,9 +23,9 @@ class Questions:
         self._waiting: dict[int, tuple[str, Answered, Silent]] = {}
         self._deadlines: deque[tuple[int, int]] = deque()
 
-    def start(self, life: int) -> None:
-        """Numbers that no earlier life used."""
-        self._number = life * LIVES
+    def start(self, incarnation: int) -> None:
+        """Start with numbers that no earlier incarnation has used."""
+        self._number = incarnation * MAX_INCARNATIONS
 
     def ask(
         self,
@@ -35,7 +35,7 @@ class Questions:
         silent: Silent,
         now: int,
     ) -> list[Effect]:
-        """Ask somebody; `make` gets the number of the question."""
+        """Ask a peer; `make` builds the message from the number of the question."""
         self._number += 1
         self._waiting[self._number] = to, answered, silent
         self._deadlines.append((now + self._answer_us, self._number))
@@ -45,7 +45,7 @@ class Questions:
         return effects
 
     def answer(self, sender: str, number: int, message: Any, now: int) -> list[Effect]:
-        """Somebody answers, maybe too late or for the second time."""
+        """Handle an answer, which may be late or a duplicate."""
         waiting = self._waiting.get(number)
         if waiting is None or waiting[0] != sender:
             return []
@@ -53,7 +53,7 @@ class Questions:
         return waiting[1](message, now)
 
     def fired(self, now: int) -> list[Effect]:
-        """Some may have been silent for too long."""
+        """Handle the questions whose timeout has passed."""
         effects: list[Effect] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             _, number = self._deadlines.popleft()

@@ -1,4 +1,4 @@
-"""What a peer keeps: what it is responsible for, and copies of what others are."""
+"""The entries that a peer keeps: those it is responsible for, and copies of other entries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from australis.protocols.ring.messages import Entry
 
 
 class Store:
-    """Entries under names, one of each owner; the newest version stays.
+    """Entries by name and owner; the newest version of each stays.
 
     >>> store = Store()
     >>> store.keep([Entry("filter", "a", b"1", 2, 10), Entry("filter", "a", b"0", 1, 20)])
@@ -21,7 +21,7 @@ class Store:
         self._entries: dict[str, dict[str, Entry]] = {}
 
     def keep(self, entries: Iterable[Entry]) -> None:
-        """Take these in where they are newer."""
+        """Store those entries that are newer than the stored ones."""
         for entry in entries:
             owners = self._entries.setdefault(entry.under, {})
             known = owners.get(entry.owner)
@@ -29,14 +29,14 @@ class Store:
                 owners[entry.owner] = entry
 
     def under(self, name: str, now: int) -> tuple[Entry, ...]:
-        """What is kept under a name and not withdrawn, in the order of owners."""
+        """Entries under a name that are not withdrawn, in the order of their owners."""
         owners = self._entries.get(name, {})
         return tuple(
             owners[o] for o in sorted(owners) if owners[o].value and owners[o].until_us > now
         )
 
     def where(self, wanted: Callable[[bytes], bool]) -> tuple[Entry, ...]:
-        """All entries whose place is wanted, withdrawn ones too."""
+        """All entries whose place is wanted, including withdrawn ones."""
         return tuple(
             entry
             for name, owners in self._entries.items()
@@ -45,11 +45,11 @@ class Store:
         )
 
     def names(self, now: int) -> tuple[str, ...]:
-        """Names under which something is kept."""
+        """Names with at least one entry that is not withdrawn."""
         return tuple(name for name in self._entries if self.under(name, now))
 
     def expire(self, now: int) -> None:
-        """Forget what nobody has registered again."""
+        """Remove entries that their owner has not registered again in time."""
         for name, owners in list(self._entries.items()):
             live = {owner: entry for owner, entry in owners.items() if entry.until_us > now}
             if live:

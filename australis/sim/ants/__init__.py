@@ -1,1 +1,5 @@
-"""Colonies of ants on simulated servers and links."""
+"""Ants on simulated servers and links (`simulation`), with runs drawn from seeds and judged (`trial`).
+
+`broken` has cells with one wrong decision each, and `placement_file` reads a network and its
+queries from a file for `australis place`.
+"""

@@ -1,22 +1,27 @@
-"""Cells that do it wrong, each in one way: what the checkers must catch."""
+"""Broken variants of cells, each with one wrong decision, which the checkers must catch."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
 
 from australis.kernel.machine import Effect, Send
 from australis.placement.queries import Query
 from australis.placement.reuse import Tap
 from australis.protocols.ants.cell import CellMachine
-from australis.protocols.ants.ground import Ground
-from australis.protocols.ants.leading import Leading
+from australis.protocols.ants.leader import QueryLeader
 from australis.protocols.ants.messages import (
     Enforced,
     Enforcement,
     Keep,
     Kept,
     Rank,
-    Release,
+    ReleaseShares,
     Share,
 )
+from australis.protocols.ants.server_state import ServerState
+from australis.sim.ants.schedule import AntsScenario
+from australis.sim.harness.model import Variant
 
 
 class KeepsForEver(CellMachine):
@@ -39,14 +44,14 @@ class SaysYes(CellMachine):
 class DoesNotRelease(CellMachine):
     """An old version goes on as long as it is allowed to, and it is always allowed to."""
 
-    def _release(self, sender: str, message: Release, now: int) -> list[Effect]:
+    def _release(self, sender: str, message: ReleaseShares, now: int) -> list[Effect]:
         for key in self.ground.running():
             if key[0] == message.query:
                 self.ground.keep(*key, now + (1 << 60))
         return []
 
 
-class _Boundless(Ground):
+class _Boundless(ServerState):
     def fits(self, query: Query, share: Share, beside: int | None = None) -> bool:
         return True
 
@@ -68,11 +73,11 @@ class RunsAtOnce(CellMachine):
         self.ground.keep(ant.query.name, ant.version, now + (1 << 60))
         return effects
 
-    def _release(self, sender: str, message: Release, now: int) -> list[Effect]:
+    def _release(self, sender: str, message: ReleaseShares, now: int) -> list[Effect]:
         return []
 
 
-class _Hasty(Leading):
+class _Hasty(QueryLeader):
     def _ask_to_keep(self, plan, but=None):  # type: ignore[no-untyped-def]
         return super()._ask_to_keep(plan)[:1]
 
@@ -89,7 +94,7 @@ class TakesHalf(CellMachine):
     leading_class = _Hasty
 
 
-class _TakesWhatSounds(Ground):
+class _TakesWhatSounds(ServerState):
     def offers(self, query: Query, rank: Rank) -> tuple[Tap, ...]:
         wanted = {task.does: task.name for task in query.tasks if task.does}
         return tuple(
@@ -107,7 +112,7 @@ class TakesWhatSoundsTheSame(CellMachine):
     ground_class = _TakesWhatSounds
 
 
-class _NeverMissesAny(Ground):
+class _NeverMissesAny(ServerState):
     def _runs(self, tap: Tap) -> bool:
         return True
 
@@ -121,7 +126,7 @@ class TakesFromNobody(CellMachine):
     ground_class = _NeverMissesAny
 
 
-class _Forgetful(Leading):
+class _Forgetful(QueryLeader):
     def _to_fetch(self, plan):  # type: ignore[no-untyped-def]
         return {}
 
@@ -132,7 +137,25 @@ class Forgets(CellMachine):
     leading_class = _Forgetful
 
 
-BROKEN = (
-    *(KeepsForEver, SaysYes, DoesNotRelease, KnowsNoBound, RunsAtOnce, TakesHalf),
-    *(TakesWhatSoundsTheSame, TakesFromNobody, Forgets),
-)
+def _variant(
+    cell: type[CellMachine], caught_by: str, seeds: range = range(200)
+) -> Variant[AntsScenario]:
+    says = " ".join(str(cell.__doc__).split())
+    apply = partial(replace, cell_class=cell)
+    return Variant(cell.__name__, says, apply, (caught_by,), seeds)  # type: ignore[arg-type]
+
+
+VARIANTS = {
+    one.name: one
+    for one in (
+        _variant(KeepsForEver, "half"),
+        _variant(SaysYes, "half"),
+        _variant(DoesNotRelease, "half"),
+        _variant(KnowsNoBound, "bound", range(99, 200)),
+        _variant(RunsAtOnce, "half"),
+        _variant(TakesHalf, "half"),
+        _variant(TakesWhatSoundsTheSame, "results"),
+        _variant(TakesFromNobody, "half", range(21, 200)),
+        _variant(Forgets, "state"),
+    )
+}

@@ -1,4 +1,4 @@
-"""Where queries run, as a picture: servers lie as far from each other as tuples take between them."""
+"""Draws where queries run: servers lie as far apart as the latency between them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from australis.placement.queries import Query
 COLOURS = ("#1f6fb4", "#d1495b", "#2e8b57", "#e09f3e", "#6a4c93", "#17a2b8", "#a0522d", "#4a4a4a")
 WIDTH, HEIGHT, EDGE = 900, 620, 70
 APART = 26.0
-"""Servers are at least so far from each other on the picture."""
+"""The smallest distance of two servers in the picture."""
 
 
 def svg(network: Network, queries: Mapping[str, Query], placements: Mapping[str, Placement]) -> str:
-    """The picture."""
+    """The picture as an SVG document."""
     at = places(network)
     books = Books(network)
     for name, placement in placements.items():
@@ -75,7 +75,7 @@ def _tasks(
 def _line(
     a: tuple[float, float], b: tuple[float, float], colour: str, width: float, shift: float = 0.0
 ) -> str:
-    # Shifted sideways, so that queries on one link are seen beside each other.
+    # Shifted sideways, so that queries on one link are drawn beside each other.
     dx, dy = b[0] - a[0], b[1] - a[1]
     length = max(1.0, (dx * dx + dy * dy) ** 0.5)
     sx, sy = -dy / length * shift, dx / length * shift
@@ -94,13 +94,13 @@ def _text(x: float, y: float, text: str, colour: str, anchor: str = "middle") ->
 
 
 def _shade(load: float) -> str:
-    """White when idle, red when busy."""
+    """The color of a server: white when idle, red when busy."""
     part = int(255 * (1 - min(1.0, load)))
     return f"#ff{part:02x}{part:02x}"
 
 
 def places(network: Network) -> dict[str, tuple[float, float]]:
-    """Where servers lie: distances on paper are like latencies, as far as two dimensions allow."""
+    """The places of servers: distances are like latencies, as far as two dimensions allow."""
     names = sorted(network.servers)
     size = len(names)
     far = np.array([[network.latencies_s(a).get(b, 0.0) for b in names] for a in names])

@@ -8,17 +8,17 @@ from typing import Any
 from australis.kernel.durations import SECOND
 from australis.protocols.contracts.choices import load_of
 from australis.protocols.contracts.events import ContractOptions
-from australis.protocols.contracts.text import Members
+from australis.protocols.contracts.federation_file import Members
 from australis.sim.contracts.federation import Federation
 from australis.sim.network import Link, Network
 from australis.sim.world import World
 
-QUIET_US = 10 * SECOND
-"""Movements have stopped when there was none for so long, beyond what a refused buyer waits."""
+QUIESCENCE_US = 10 * SECOND
+"""Movements have ended when there was none for this time, beyond the wait of a refused buyer."""
 
 
 def simulate_members(members: Members, most_us: int, seed: int, loss: float) -> dict[str, Any]:
-    """What became of their load, as `australis contracts run --json` prints it."""
+    """The final distribution of load, as `australis contracts run --json` prints it."""
     rng = Random(seed)
     people = members.participants
     tasks = {name: member.tasks for name, member in people.items()}
@@ -29,7 +29,7 @@ def simulate_members(members: Members, most_us: int, seed: int, loss: float) -> 
     one = Federation(world, members.contracts, tasks, costs, ContractOptions(), wakes, values)
     last_us = moved = 0
     changes_us = max(max(c.begins_us, c.ends_us or 0) for c in members.contracts)
-    quiet_us = QUIET_US + 2 * max(c.duration_us for c in members.contracts)
+    quiet_us = QUIESCENCE_US + 2 * max(c.duration_us for c in members.contracts)
     while world.now < min(most_us, max(last_us, changes_us) + quiet_us):
         world.run(world.now + SECOND // 2)
         now_moved = sum(m.holdings.tasks_moved for m in one.machines.values())

@@ -1,56 +1,56 @@
 """Deliberately broken variants of the protocol, to prove that the checkers bite.
 
-Each one changes a single decision. A checker that never fails is worthless; the tests
-run every variant until some checker has caught it.
+Each one changes a single decision and names the checkers that must catch it, and the seed of the
+swarm from which on they catch it within a few seeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from australis.kernel.machine import Effect
 from australis.protocols.dpc.effects import (
     BucketClosed,
-    CloseBucket,
     RunStable,
     RunTentative,
     ShipSnapshot,
-    Started,
 )
 from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.messages import (
     Bucket,
+    PeerDigest,
     ReconcileRequest,
     Snapshot,
     StableData,
+    SubscriptionState,
     TentativeData,
-    Want,
     reader_key,
 )
+from australis.protocols.dpc.missing import Lacking, Missing
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import Deadline, DpcOptions, Policy
 from australis.protocols.dpc.outputs import Output
-from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
+from australis.protocols.dpc.proxies import ClientMachine
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.stagger import Stagger
 from australis.protocols.dpc.subscribers import Subscribers
+from australis.sim.dpc import broken_lanes as lanes
+from australis.sim.dpc.broken_choices import CHOICE_VARIANTS
+from australis.sim.dpc.broken_clocks import CLOCK_VARIANTS
+from australis.sim.dpc.broken_logs import LOG_VARIANTS
+from australis.sim.dpc.broken_loss import LOSS_VARIANTS
+from australis.sim.dpc.broken_sources import SOURCE_VARIANTS
 from australis.sim.dpc.engine import Digest, DigestEngine, Inputs, SharedEngine
 from australis.sim.dpc.hosts import ReplicaHost, SourceHost
 from australis.sim.dpc.presets import digest_rows
 from australis.sim.dpc.run import Scenario
+from australis.sim.harness.model import Variant
 
 Break = Callable[[Scenario], Scenario]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One way to break the protocol."""
-
-    name: str
-    says: str
-    apply: Break
 
 
 # --- outputs ---------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class KeepsDuplicates(Output):
 
     def run_stable(self, now: int) -> list[Effect]:
         return [
-            RunStable(e.output, e.after, e.upto, e.after) if isinstance(e, RunStable) else e
+            structs.replace(e, keep_after=e.after) if isinstance(e, RunStable) else e
             for e in super().run_stable(now)
         ]
 
@@ -96,22 +96,15 @@ class AcceptsGaps(Input):
 
     def take_stable(self, sender: str, data: StableData, now: int) -> bool:
         after = min(data.after, self.have)
-        return super().take_stable(sender, StableData(
-            data.stream, after, data.upto, data.buckets, data.undo, data.rec_done
-        ), now)  # fmt: skip
+        return super().take_stable(sender, structs.replace(data, after=after, digest=None), now)
 
 
 class TrustsOverlay(Input):
     """Goes on using what was said tentatively after the stable tuples have come."""
 
     def take_stable(self, sender: str, data: StableData, now: int) -> bool:
-        overlay, said = dict(self.overlay), dict(self.said)
-        taken = super().take_stable(sender, data, now)
-        self.overlay, self.said = overlay, said
-        return taken
-
-    def bucket(self, number: int) -> Bucket | None:
-        return self.overlay.get(number) or self.stable.get(number)
+        said = tuple(self.overlay.get(b.number, b) for b in data.buckets)
+        return super().take_stable(sender, structs.replace(data, buckets=said), now)
 
 
 class NeverSwitches(Input):
@@ -144,10 +137,12 @@ class TruncatesEarly(Subscribers):
 class ReplaysFromWrongPlace(Subscribers):
     """Goes on one bucket too far when a consumer subscribes again."""
 
-    def heard(self, node: str, want: Want, life: int, number: int, now: int = 0) -> None:
+    def heard(
+        self, node: str, want: SubscriptionState, incarnation: int, number: int, now: int = 0
+    ) -> None:
         one = self.all.get(reader_key(node, want.reader))
         before = one.sent if one is not None else -1
-        super().heard(node, want, life, number, now)
+        super().heard(node, want, incarnation, number, now)
         if one is not None and one.sent < before:
             one.sent += 1
 
@@ -155,19 +150,23 @@ class ReplaysFromWrongPlace(Subscribers):
 class SendsToAll(Subscribers):
     """Sends the log to everybody it knows of."""
 
-    def due(self, begins: int, end: int, *, settled: bool, only: str | None = None) -> list[Effect]:
+    def due(
+        self, trimmed_upto: int, end: int, *, settled: bool, only: str | None = None
+    ) -> list[Effect]:
         for one in self.all.values():
             one.log, one.room = True, end
-        return super().due(begins, end, settled=settled)
+        return super().due(trimmed_upto, end, settled=settled)
 
 
 class NeverRepeats(Subscribers):
     """Takes what was sent for received."""
 
-    def heard(self, node: str, want: Want, life: int, number: int, now: int = 0) -> None:
+    def heard(
+        self, node: str, want: SubscriptionState, incarnation: int, number: int, now: int = 0
+    ) -> None:
         one = self.all.get(reader_key(node, want.reader))
         before = one.sent if one is not None else -1
-        super().heard(node, want, life, number, now)
+        super().heard(node, want, incarnation, number, now)
         if one is not None:
             one.sent = max(one.sent, before)
 
@@ -180,6 +179,58 @@ class AcknowledgesReceived(ReplicaMachine):
 
     def _acknowledged(self, one: Input) -> int:
         return one.have
+
+
+class SaysNothingIsMissing(Output):
+    """Says of every tentative bucket that it rests on all sources."""
+
+    def _missing_in(self, number: int) -> Missing:
+        super()._missing_in(number)
+        return ()
+
+
+class ForgetsUpstream(Output):
+    """Forgets what was missing at the nodes before it."""
+
+    def _missing_in(self, number: int) -> Missing:
+        for one in self.inputs:
+            if number > one.have and number in one.overlay:
+                one.overlay[number] = structs.replace(one.overlay[number], missing=())
+        return super()._missing_in(number)
+
+
+class ForgetsEarlier(Output):
+    """Forgets that its state lacks what was missing in earlier buckets."""
+
+    def _missing_in(self, number: int) -> Missing:
+        self._lacking = Lacking(0)
+        return super()._missing_in(number)
+
+
+class NeverCompares(ReplicaMachine):
+    """Tells its peers nothing of its logs."""
+
+    def _tell_digests(self) -> list[Effect]:
+        return []
+
+
+class GoesOnDiffering(Output):
+    """Announces that its log differs from a replica's, and goes on."""
+
+    def run_stable(self, now: int) -> list[Effect]:
+        differing, self.comparison.differing = self.comparison.differing, {}
+        effects = super().run_stable(now)
+        self.comparison.differing = differing
+        return effects
+
+
+class MixesBuckets(Output):
+    """Compares the end of its log with whatever the peer tells."""
+
+    def peer_told(self, peer: str, told: PeerDigest) -> list[Effect]:
+        end = self.digests.upto
+        wrong = structs.replace(told, digest=structs.replace(told.digest, bucket=end))
+        return super().peer_told(peer, wrong)
 
 
 class Grants(Stagger):
@@ -231,16 +282,16 @@ class TakesOldTentative(ClientMachine):
         return effects
 
 
-class ForgetsBoundary(SourceMachine):
+class ForgetsBoundary(SourceHost):
     """Stamps below its last boundary after a restart."""
 
-    def handle(self, event: Any, now: int) -> Any:
-        if isinstance(event, Started):
-            event = Started(event.life)
-        return super().handle(event, now)
+    def boot(self, bucket_us: int) -> None:
+        if self.incarnation:
+            self._log.end = -1
+        super().boot(bucket_us)
 
 
-# --- hosts: what the world must do for the machines ----------------------------------------------
+# --- hosts: duties of the world ------------------------------------------------------------------
 
 
 class PollutesStableLane(ReplicaHost):
@@ -255,22 +306,22 @@ class PollutesStableLane(ReplicaHost):
 class ShipsWrongPosition(ReplicaHost):
     """Sends the running state as if it were the checkpoint's."""
 
-    def _ship(self, e: ShipSnapshot) -> None:
+    def shipment(self, e: ShipSnapshot) -> Snapshot:
         state, _ = self._committed[e.stream]
-        _, log = self.stores[e.stream].snapshot()
-        snapshot = Snapshot(e.stream, self.stores[e.stream].upto, 0, (state, log))
-        self.world.send(self.name, e.to, snapshot)
+        _, *log = self.stores[e.stream].snapshot()
+        return Snapshot(e.stream, self.stores[e.stream].upto, e.at_us, (state, *log))
 
 
 class ShowsBeforeLogging(SourceHost):
     """Lets others see tuples that are not durable yet."""
 
-    def _close(self, e: CloseBucket) -> None:
-        new = self._new(e)
+    def _close(self, after: int, upto: int, now: int) -> None:
+        new = self._new(after, upto, now)
         self._log.append(new)
+        self._closing = False
         self.probe.entered(self.name, new, self.world.now)
         self.later(2_000_000, self._log.sync)
-        self.take(BucketClosed(e.stream, e.upto))
+        self.take(BucketClosed(self.name, upto, self._log.digests(after, upto)))
 
 
 class CountingEngine(DigestEngine):
@@ -341,36 +392,83 @@ def _with(**fields: Any) -> Break:
     return lambda s: replace(s, **fields)
 
 
-_LIST = [
-    ("duplicates", KeepsDuplicates, _replica(output_class=KeepsDuplicates)),
-    ("one boundary", DoesNotWaitForAll, _replica(output_class=DoesNotWaitForAll)),
-    ("never releases", NeverReleases, _replica(output_class=NeverReleases)),
-    ("releases at once", ReleasesAtOnce, _replica(output_class=ReleasesAtOnce)),
-    ("gaps", AcceptsGaps, _input(AcceptsGaps)),
-    ("trusts overlay", TrustsOverlay, _replica(input_class=TrustsOverlay)),
-    ("never switches", NeverSwitches, _input(NeverSwitches)),
-    ("holds everything", HoldsEverything, _replica(input_class=HoldsEverything)),
-    ("truncates early", TruncatesEarly, _subscribers(TruncatesEarly)),
-    ("wrong replay", ReplaysFromWrongPlace, _subscribers(ReplaysFromWrongPlace)),
-    ("sends to all", SendsToAll, _subscribers(SendsToAll)),
-    ("never repeats", NeverRepeats, _subscribers(NeverRepeats)),
-    ("acknowledges received", AcknowledgesReceived, _with(replica_class=AcknowledgesReceived)),
-    ("both stabilise", Grants, _staggered(Grants)),
-    ("never notices", NeverNotices, _replica(monitor_class=NeverNotices)),
-    ("forgets tentative", ForgetsTentative, _with(client_class=ForgetsTentative)),
-    ("done early", SaysDoneEarly, _with(client_class=SaysDoneEarly)),
-    ("old tentative", TakesOldTentative, _with(client_class=TakesOldTentative)),
-    ("forgets boundary", ForgetsBoundary, _with(source_class=ForgetsBoundary)),
-    ("pollutes stable lane", PollutesStableLane, _with(replica_host=PollutesStableLane)),
-    ("wrong snapshot", ShipsWrongPosition, _with(replica_host=ShipsWrongPosition)),
-    ("shows before logging", ShowsBeforeLogging, _with(source_host=ShowsBeforeLogging)),
-    ("depends on history", DependsOnHistory, _history),
+_PRECISION: list[tuple[str, type[Output]]] = [
+    ("says nothing is missing", SaysNothingIsMissing),
+    ("forgets missing upstream", ForgetsUpstream),
+    ("forgets missing earlier", ForgetsEarlier),
+]
+_OF_PRECISION = {
+    name: Variant(name, str(kind.__doc__), _replica(output_class=kind), ("precision",))
+    for name, kind in _PRECISION
+}
+_LIST: list[tuple[str, type, Break, int, tuple[str, ...]]] = [
+    ("duplicates", KeepsDuplicates, _replica(output_class=KeepsDuplicates), 2, ("logs",)),
+    ("one boundary", DoesNotWaitForAll, _replica(output_class=DoesNotWaitForAll), 1, ("logs",)),
+    ("never releases", NeverReleases, _replica(output_class=NeverReleases), 1, ("delay",)),
+    ("releases at once", ReleasesAtOnce, _replica(output_class=ReleasesAtOnce), 1, ("masked",)),
+    ("gaps", AcceptsGaps, _input(AcceptsGaps), 2, ("logs",)),
+    ("trusts overlay", TrustsOverlay, _replica(input_class=TrustsOverlay), 4, ("logs",)),
+    ("never switches", NeverSwitches, _input(NeverSwitches), 1, ("delay",)),
+    ("holds everything", HoldsEverything, _replica(input_class=HoldsEverything), 1, ("bounded",)),
+    ("truncates early", TruncatesEarly, _subscribers(TruncatesEarly), 1, ("kept",)),
+    ("wrong replay", ReplaysFromWrongPlace, _subscribers(ReplaysFromWrongPlace), 12, ("liveness",)),
+    ("sends to all", SendsToAll, _subscribers(SendsToAll), 1, ("subscribed",)),
+    ("never repeats", NeverRepeats, _subscribers(NeverRepeats), 12, ("liveness",)),
+    (
+        "acknowledges received",
+        *(AcknowledgesReceived, _with(replica_class=AcknowledgesReceived), 2, ("kept",)),
+    ),
+    ("both stabilise", Grants, _staggered(Grants), 1, ("turns",)),
+    ("never notices", NeverNotices, _replica(monitor_class=NeverNotices), 11, ("delay",)),
+    (
+        "forgets tentative",
+        ForgetsTentative,
+        _with(client_class=ForgetsTentative),
+        1,
+        ("corrected",),
+    ),
+    ("done early", SaysDoneEarly, _with(client_class=SaysDoneEarly), 1, ("corrected",)),
+    ("old tentative", TakesOldTentative, _with(client_class=TakesOldTentative), 5, ("corrected",)),
+    ("forgets boundary", ForgetsBoundary, _with(source_host=ForgetsBoundary), 5, ("logs",)),
+    (
+        "pollutes stable lane",
+        *(PollutesStableLane, _with(replica_host=PollutesStableLane), 1, ("logs",)),
+    ),
+    *((n, one, _with(replica_host=one), 1, ("tentative",)) for n, one in lanes.HOSTS.items()),
+    *((n, one, _input(one), 1, ("tentative",)) for n, one in lanes.INPUTS.items()),
+    ("wrong snapshot", ShipsWrongPosition, _with(replica_host=ShipsWrongPosition), 2, ("logs",)),
+    ("depends on history", DependsOnHistory, _history, 1, ("logs",)),
 ]
 
-VARIANTS: Mapping[str, Variant] = {
-    name: Variant(name, str(kind.__doc__).strip(), apply) for name, kind, apply in _LIST
+_DIFFERENCES: list[tuple[str, type, Break]] = [
+    ("never compares", NeverCompares, _with(replica_class=NeverCompares)),
+    ("goes on differing", GoesOnDiffering, _replica(output_class=GoesOnDiffering)),
+    ("mixes buckets", MixesBuckets, _replica(output_class=MixesBuckets)),
+]
+_OF_DIFFERENCES = {
+    name: Variant(name, str(kind.__doc__), apply, ("differences",), preset="differing")
+    for name, kind, apply in _DIFFERENCES
+}
+
+VARIANTS: Mapping[str, Variant[Scenario]] = {
+    name: Variant(name, str(kind.__doc__).strip(), apply, caught_by, range(first, first + 60))
+    for name, kind, apply, first, caught_by in _LIST
 } | {
+    "shows before logging": Variant(
+        *("shows before logging", str(ShowsBeforeLogging.__doc__)),
+        # Who has read such tuples notices that the source's log is another one.
+        *(_with(source_host=ShowsBeforeLogging), ("differences",)),
+        preset="crashes",
+    ),
     "k times D": Variant(
-        "k times D", "Counts the accepted delay anew at each SUnion (thesis 4.11.1).", _per_node
-    )
+        *("k times D", "Counts the accepted delay anew at each SUnion (thesis 4.11.1)."),
+        *(_per_node, ("delay",)),
+    ),
+    **SOURCE_VARIANTS,
+    **LOSS_VARIANTS,
+    **_OF_DIFFERENCES,
+    **CLOCK_VARIANTS,
+    **_OF_PRECISION,
+    **CHOICE_VARIANTS,
+    **LOG_VARIANTS,
 }

@@ -1,10 +1,10 @@
 """The engine of a simulated lane: steps that replicas share are computed once.
 
-A step is a pure function of a state and the input batches of one bucket, all of them
-immutable. Replicas that do the same work hand over the very same objects, so looking
-at identities is enough; whoever got other inputs, or came another way, computes its
-own. A `DigestEngine` stands for the worst kind of deterministic operator: whatever it
-puts out depends on every tuple it ever saw, so that no mistake can hide.
+A step is a pure function of a state and the input batches of one bucket, all of them immutable.
+Replicas that do the same work pass the very same objects, so comparing identities is enough; a
+replica with other inputs or another history computes its own steps. A `DigestEngine` is the worst
+kind of deterministic operator: its output depends on every tuple it ever read, so that every
+mistake shows.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from australis.streams.buckets import Buckets
 from australis.streams.schema import Schema
 
 Inputs = tuple[Any, ...]
-"""What each input has in one bucket: a batch, or None."""
+"""The batch of each input in one bucket, or None."""
 
 
 class Engine(Protocol):
-    """What computes one stream, bucket by bucket."""
+    """Computes one stream, bucket by bucket."""
 
     @property
     def initial(self) -> Any:
@@ -39,14 +39,14 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, eq=True)
 class Digest:
-    """A batch that is nothing but its content's hash."""
+    """A batch that consists of the hash of its content."""
 
     value: bytes
     num_rows: int = 1
 
 
 class DigestEngine:
-    """Puts out a hash of all it ever saw, in order."""
+    """Outputs a hash of all tuples it ever read, in order."""
 
     initial = Digest(b"")
 
@@ -72,10 +72,24 @@ class PlanEngine:
         self.initial: Any = self._engine.initial
 
     def step(self, state: Any, inputs: Inputs, number: int) -> tuple[Any, Any]:
-        """One bucket; those a tentative lane has missed count as empty."""
+        """Compute one bucket; buckets that a tentative lane has missed count as empty."""
         batches = [[] if batch is None else [batch] for batch in inputs]
         state, made = self._engine.step(state, batches, number)
         return state, dict(made).get(number)
+
+
+class DifferingEngine:
+    """Leaves out its results from a bucket on, as a function that reads a clock might."""
+
+    def __init__(self, engine: Engine, first: int) -> None:
+        self._engine = engine
+        self._first = first
+        self.initial = engine.initial
+
+    def step(self, state: Any, inputs: Inputs, number: int) -> tuple[Any, Any]:
+        """Compute one bucket, and leave out its tuples if it is one of the later ones."""
+        state, batch = self._engine.step(state, inputs, number)
+        return state, batch if number < self._first else None
 
 
 class SharedEngine:
@@ -89,7 +103,7 @@ class SharedEngine:
         self.initial = engine.initial
 
     def step(self, state: Any, inputs: Inputs, number: int) -> tuple[Any, Any]:
-        """One step, computed or remembered."""
+        """Compute one step, or return the remembered one."""
         key = (id(state), number, *map(id, inputs))
         found = self._steps.get(key)
         if found is not None:

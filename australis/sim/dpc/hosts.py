@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from australis.kernel.machine import Event, Machine, MessageReceived
+from australis.kernel.machine import (
+    Effect,
+    Event,
+    Machine,
+    Message,
+    MessageReceived,
+    SetTimer,
+    TimerFired,
+)
+from australis.node import hosts
+from australis.node.hosts import MachineHost
+from australis.node.machine import NodeMachine
 from australis.protocols.dpc.effects import (
+    AnnounceClock,
+    AnnounceDifference,
+    AnnounceLease,
+    AnnounceLoss,
+    AnnouncePhase,
     BucketClosed,
     Checkpoint,
     Checkpointed,
-    CloseBucket,
-    Deliver,
     DropLane,
     ForkLane,
     InstallSnapshot,
-    LaneRestored,
+    LimitSource,
+    RestoredLog,
     RunStable,
     RunTentative,
-    SendHead,
-    SendLog,
     ShipSnapshot,
     SkipAhead,
+    SkippedAhead,
     SnapshotInstalled,
     StableDone,
     Started,
     TentativeDone,
-    Truncate,
 )
 from australis.protocols.dpc.messages import (
     Bucket,
@@ -38,20 +51,19 @@ from australis.protocols.dpc.messages import (
     StableData,
     TentativeData,
 )
-from australis.protocols.dpc.outputs import Output
+from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
+from australis.protocols.dpc.spans import Spans, entry_times
 from australis.sim.dpc.engine import Inputs, SharedEngine
 from australis.sim.dpc.probes import Probe
 from australis.sim.dpc.store import LaneStore, SimLog
 from australis.sim.world import Clock, Host, World
 
-HEAD_EPOCH = 0
-"""The epoch of a log's head read as tentative; tentative lanes have higher ones."""
-
 
 @dataclass(frozen=True)
 class Costs:
-    """How long work takes."""
+    """The durations of a node's work."""
 
     batch_us: int = 10_000
     bucket_us: int = 500
@@ -60,42 +72,70 @@ class Costs:
     sync_us: int = 2_000
 
     def longest_us(self, buckets: int) -> int:
-        """What new work may have to wait for: a micro-batch of so many buckets, and a sync."""
+        """The longest wait of new work: a micro-batch of this number of buckets, and a sync."""
         return 2 * self.batch_us + self.bucket_us * (buckets + 1) + self.sync_us
 
 
-class LogHost(Host):
-    """A host that serves logs."""
+class DpcHost(Host):
+    """A node of the simulated world: it supplies the ports of the one machine that runs there."""
 
     def __init__(self, world: World, name: str, clock: Clock, probe: Probe) -> None:
         super().__init__(world, name, clock)
         self.probe = probe
-        self._performers |= {
-            SendLog: self._send_log,
-            SendHead: self._send_head,
-            Truncate: self._truncate,
-        }
+        self.node = NodeMachine(name)
 
-    def log(self, stream: str) -> SimLog:
-        """The log of a stream."""
+    def start(self, machine: Machine, event: Event) -> None:
+        self.node.close(self.name)
+        self.node.open(self._host_of(machine))
+        super().start(machine, event)
+
+    def _host_of(self, machine: Any) -> MachineHost:
         raise NotImplementedError
 
-    def _send_log(self, e: SendLog) -> None:
-        buckets = self.log(e.stream).read(e.after, e.upto)
-        data = StableData(e.stream, e.after, e.upto, buckets, e.undo, e.rec_done, e.reader)
-        self.probe.sent(self.name, e.to, e.stream)
-        self.world.send(self.name, e.to, data)
+    def _carried_out(self, machine: Machine, event: Event, now: int) -> Iterator[Effect]:
+        return self.node.handle(self.name, event, now)
 
-    def _send_head(self, e: SendHead) -> None:
-        (bucket,) = self.log(e.stream).read(e.bucket - 1, e.bucket)
-        self.probe.sent(self.name, e.to, e.stream)
-        self.world.send(self.name, e.to, TentativeData(e.stream, HEAD_EPOCH, bucket, e.reader))
+    def take(self, event: Event) -> None:
+        takes = self.machine is not None and not self.paused
+        if takes and type(event) is MessageReceived and type(event.message) is TentativeData:
+            self.probe.received(self.name, self.machine, event.sender, event.message)
+        super().take(event)
 
-    def _truncate(self, e: Truncate) -> None:
-        self.log(e.stream).truncate(e.upto)
+    def send(self, sender: str, to: str, message: Message) -> None:
+        """Give a message to the network."""
+        if isinstance(message, StableData | TentativeData):
+            self.probe.sent(self.name, to, message.stream)
+        self.world.send(self.name, to, message)
+
+    def set_timer(self, machine: str, effect: SetTimer) -> None:
+        """Plan a timer by this node's clock."""
+        self._set_timer(effect)
+
+    def shares_logs(self, machine: str) -> bool:
+        """False, because every machine has a node of its own."""
+        return False
+
+    def phase_changed(self, machine: str, effect: AnnouncePhase) -> None:
+        """Report a phase change to the checkers."""
+        self.probe.phase_changed(self.name, effect)
+
+    def logs_differ(self, machine: str, effect: AnnounceDifference) -> None:
+        """Report to the checkers that logs differ, or agree again."""
+        self.probe.differs(self.name, effect)
+
+    def state_lost(self, machine: str, effect: AnnounceLoss) -> None:
+        """Report to the checkers that an output cannot go on."""
+        self.probe.lost(self.name, effect)
+
+    def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
+        """Report to the checkers that a log no longer waits for a consumer, or does so again."""
+        self.probe.leased(self.name, effect)
+
+    def clock_is_off(self, machine: str, effect: AnnounceClock) -> None:
+        """Do nothing: no checker asks for it."""
 
 
-class ReplicaHost(LogHost):
+class ReplicaHost(DpcHost):
     """A node with a CPU that does one thing at a time, tentative work first."""
 
     machine: ReplicaMachine
@@ -126,24 +166,19 @@ class ReplicaHost(LogHost):
         self._patient: deque[tuple[int, RunStable]] = deque()
         self._working = False
         self._committed: dict[str, tuple[Any, int]] = {}
-        self._performers |= {
-            RunStable: self._queue_stable,
-            RunTentative: self._queue_tentative,
-            Checkpoint: self._checkpoint,
-            ForkLane: self._fork,
-            DropLane: self._drop,
-            ShipSnapshot: self._ship,
-            InstallSnapshot: self._install,
-            SkipAhead: self._skip,
-        }
+        self._options: DpcOptions | None = None
+
+    def _host_of(self, machine: ReplicaMachine) -> MachineHost:
+        return hosts.ReplicaHost(machine, self, self)
 
     def log(self, stream: str) -> SimLog:
+        """The log of an output."""
         return self.stores[stream].log
 
-    # --- life -------------------------------------------------------------------------
+    # --- lifecycle -------------------------------------------------------------------------
 
     def boot(self, *, fresh: bool = False) -> None:
-        """Start with what is on the disk."""
+        """Start with the content of the disk."""
         self._states = {stream: store.state for stream, store in self.stores.items()}
         self._committed = {s: (store.state, store.upto) for s, store in self.stores.items()}
         self._forks.clear()
@@ -151,9 +186,17 @@ class ReplicaHost(LogHost):
         self._patient.clear()
         self._working = False
         whole = {s: store for s, store in self.stores.items() if not store.lost}
-        lanes = tuple(store.restored(s) for s, store in whole.items())
+        machine = self._make()
+        self._options = machine.options
+        lanes = tuple(store.restored(s, self._max_bytes(s)) for s, store in whole.items())
         lost = tuple(s for s in self.stores if s not in whole)
-        self.start(self._make(), Started(self.life + 1, lanes, lost, fresh))
+        self.start(machine, Started(self.incarnation + 1, lanes, lost, fresh))
+
+    def _fits_after(self, stream: str) -> int:
+        return self.log(stream).fits_after(self._max_bytes(stream))
+
+    def _max_bytes(self, stream: str) -> int | None:
+        return None if self._options is None else self._options.bounds_of(stream).max_bytes
 
     def crash(self) -> None:
         if self.machine is not None:
@@ -168,17 +211,24 @@ class ReplicaHost(LogHost):
             store.wipe(self._engines[stream].initial)
 
     def take(self, event: Event) -> None:
+        if type(event) is TentativeDone:
+            self.probe.computed(self.name, event)
+        elif type(event) is SnapshotInstalled:
+            self.probe.installed(self.name, self.machine, event.stream)
         super().take(event)
         if type(event) is not MessageReceived and self.machine is not None:
             self.probe.looked(self.name, self.machine)
 
     # --- work ---------------------------------------------------------------------------
 
-    def _queue_stable(self, effect: RunStable) -> None:
+    def run_stable(self, effect: RunStable) -> None:
+        """Queue stable work for the CPU."""
         self._patient.append((self.world.cause, effect))
         self._work()
 
-    def _queue_tentative(self, effect: RunTentative) -> None:
+    def run_tentative(self, effect: RunTentative) -> None:
+        """Queue tentative work for the CPU, before all stable work."""
+        self.probe.released(self.name, self.machine, effect)
         self._asked += 1
         heapq.heappush(self._urgent, (effect.bucket, self._asked, self.world.cause, effect))
         self._work()
@@ -189,62 +239,68 @@ class ReplicaHost(LogHost):
         self._working = True
         cause = self.world.cause
         if self._urgent:
-            _, _, self.world.cause, effect = heapq.heappop(self._urgent)
-            inputs = self._inputs(effect.output, effect.bucket - 1, effect.bucket)
-            self._spend(1, inputs, self._tentative, effect, inputs)
+            jobs = self._tentative_batch()
+            rows = [row for _, _, row in jobs]
+            self._spend(len(jobs), rows, self._tentatives, jobs)
         else:
             self.world.cause, job = self._patient.popleft()
-            inputs = self._inputs(job.output, job.after, job.upto)
+            inputs = rows_of(job.inputs, job.after, job.upto)
             self._spend(job.upto - job.after, inputs, self._stable, job, inputs)
         self.world.cause = cause
 
-    def _inputs(self, output: str, after: int, upto: int) -> list[tuple[int, Inputs]]:
-        """What is there of the buckets (after, upto] on each input, stable or tentative."""
-        inputs = self._output(output).inputs
-        return [
-            (n, tuple(b.batch if (b := i.bucket(n)) is not None else None for i in inputs))
-            for n in range(after + 1, upto + 1)
-        ]
+    def _tentative_batch(self) -> list[tuple[int, RunTentative, tuple[int, Inputs]]]:
+        """The oldest tentative work of one output, with its causes.
 
-    def _output(self, stream: str) -> Output:
-        return self.machine.outputs[stream]
+        A micro-batch takes as many buckets as cost no more than a micro-batch does by itself.
+        """
+        output = self._urgent[0][-1].output
+        taken: list[tuple[int, RunTentative, tuple[int, Inputs]]] = []
+        spent = 0
+        for job in sorted(job for job in self._urgent if job[-1].output == output):
+            *_, cause, effect = job
+            row = rows_of(effect.inputs, effect.bucket - 1, effect.bucket)[0]
+            spent += self._cost_us(1, [row])
+            if taken and spent > self._costs.batch_us:
+                break
+            taken.append((cause, effect, row))
+            self._urgent.remove(job)
+        heapq.heapify(self._urgent)
+        self.world.cause = taken[0][0]
+        return taken
 
     def _spend(self, buckets: int, inputs: Any, call: Callable[..., None], *args: Any) -> None:
-        costs = self._costs
-        rows = 0
+        spent = self._costs.batch_us + self._cost_us(buckets, inputs)
+        self.later(spent * self.slowness, call, *args)
+
+    def _cost_us(self, buckets: int, inputs: Any) -> int:
+        """What the content of a micro-batch costs."""
+        costs, rows = self._costs, 0
         if costs.row_us:
             rows = sum(b.num_rows for _, batches in inputs for b in batches if b is not None)
-        spent = costs.batch_us + costs.bucket_us * buckets + int(costs.row_us * rows)
-        self.later(spent * self.slowness, call, *args)
+        return costs.bucket_us * buckets + int(costs.row_us * rows)
 
     def _stable(self, job: RunStable, inputs: Any) -> None:
         self._working = False
-        entered = [self._entered(job.output, n) for n in range(job.after + 1, job.upto + 1)]
         state, batches = self._engines[job.output].run(self._states[job.output], inputs)
         self._states[job.output] = state
         log = self.stores[job.output].log
-        numbers = range(job.after + 1, job.upto + 1)
-        new = [
-            Bucket(n, at, batches[n])
-            for n, at in zip(numbers, entered, strict=True)
-            if n > job.keep_after
-        ]
+        new = [Bucket(n, at, batches[n]) for n, at in _entries(job) if n > job.keep_after]
         self.probe.appended(self.name, job.output, log.end, new)
         log.append(new)
         self.later(self._costs.sync_us, self._synced, job, state)
         self._work()
 
-    def _entered(self, output: str, number: int) -> int:
-        buckets = (i.stable.get(number) for i in self._output(output).inputs)
-        return min(b.entered_us for b in buckets if b is not None)
-
     def _synced(self, job: RunStable, state: Any) -> None:
         store = self.stores[job.output]
         store.log.sync()
         self._committed[job.output] = (state, job.upto)
-        self.take(StableDone(job.output, job.upto, store.log.end))
+        log = store.log
+        new = log.digests(max(job.keep_after, log.trimmed_upto), log.end)
+        fits_after = self._fits_after(job.output)
+        self.take(StableDone(job.output, job.upto, log.end, new, fits_after))
 
-    def _checkpoint(self, e: Checkpoint) -> None:
+    def checkpoint(self, e: Checkpoint) -> None:
+        """Write the committed state."""
         self.later(self._costs.sync_us, self._checkpointed, e.output, *self._committed[e.output])
 
     def _checkpointed(self, output: str, state: Any, upto: int) -> None:
@@ -253,50 +309,85 @@ class ReplicaHost(LogHost):
 
     # --- forks ------------------------------------------------------------------------------
 
-    def _fork(self, e: ForkLane) -> None:
+    def fork(self, e: ForkLane) -> None:
+        """Copy the committed state."""
+        self.probe.forked(self.name, self.machine, e)
         state, _ = self._committed[e.output]
         self._forks[e.output] = (e.epoch, state)
 
-    def _drop(self, e: DropLane) -> None:
+    def drop(self, e: DropLane) -> None:
+        """Drop the copy, and the work queued on it."""
         self._forks.pop(e.output, None)
         self._urgent = [job for job in self._urgent if job[-1].output != e.output]
         heapq.heapify(self._urgent)
 
-    def _tentative(self, e: RunTentative, inputs: Any) -> None:
+    def _tentatives(self, jobs: list[tuple[int, RunTentative, tuple[int, Inputs]]]) -> None:
+        for self.world.cause, effect, row in jobs:
+            self._tentative(effect, [row])
         self._working = False
+        self._work()
+
+    def _tentative(self, e: RunTentative, inputs: Any) -> None:
         epoch, state = self._forks.get(e.output, (-1, None))
         if epoch == e.epoch:
             state, made = self._engines[e.output].run(state, inputs)
             self._forks[e.output] = (epoch, state)
             batch = made[e.bucket]
             self.take(TentativeDone(e.output, epoch, e.bucket, e.entered_us, batch))
-        self._work()
 
     # --- snapshots -----------------------------------------------------------------------------
 
-    def _ship(self, e: ShipSnapshot) -> None:
+    def shipment(self, e: ShipSnapshot) -> Snapshot:
+        """The checkpoint as it is on the disk, with the log."""
         store = self.stores[e.stream]
-        self.world.send(self.name, e.to, Snapshot(e.stream, store.upto, 0, store.snapshot()))
+        return Snapshot(e.stream, store.upto, e.at_us, store.snapshot())
 
-    def _install(self, e: InstallSnapshot) -> None:
+    def install(self, e: InstallSnapshot) -> None:
+        """Make a replica's checkpoint this disk's own."""
+        self.probe.installed(self.name, self.machine, e.stream)
         store = self.stores[e.stream]
-        store.install(e.state, e.upto)
+        store.install(e.state, e.upto, e.ahead_us)
         self._states[e.stream] = store.state
         self._committed[e.stream] = (store.state, e.upto)
-        installed = SnapshotInstalled(e.stream, e.upto, store.log.begins)
+        log = store.log
+        installed = SnapshotInstalled(
+            *(e.stream, e.upto, log.trimmed_upto, log.digest(log.end)), self._fits_after(e.stream)
+        )
         self.later(self._costs.sync_us, self.take, installed)
 
-    def _skip(self, e: SkipAhead) -> None:
+    def skip_ahead(self, e: SkipAhead) -> None:
+        """Begin anew with an empty state."""
+        self.probe.skipped(self.name, e)
         state = self._engines[e.output].initial
         store = self.stores[e.output]
         store.checkpoint(state, e.after)
-        store.log.begin_at(e.begins)
+        store.log.begin_at(e.trimmed_upto)
         self._states[e.output] = state
         self._committed[e.output] = (state, e.after)
+        self.later(self._costs.sync_us, self.take, SkippedAhead(e.output))
 
 
-class SourceHost(LogHost):
-    """A source proxy with its data source."""
+def rows_of(inputs: Sequence[Spans], after: int, upto: int) -> list[tuple[int, Inputs]]:
+    """The rows of each input in the buckets (after, upto], bucket by bucket."""
+    held = [{b.number: b.batch for span in spans for b in span.buckets} for spans in inputs]
+    return [(n, tuple(one.get(n) for one in held)) for n in range(after + 1, upto + 1)]
+
+
+def _entries(job: RunStable) -> Iterator[tuple[int, int]]:
+    """The buckets of a job, each with the time at which it entered the system."""
+    number = job.after
+    for last, at in entry_times(job.inputs):
+        while number < last:
+            number += 1
+            yield number, at
+
+
+class SourceHost(DpcHost):
+    """A source proxy with its data source, which logs each bucket when its time is over."""
+
+    machine: SourceMachine
+    phase_us = 0
+    """The delay from the end of a bucket until it is closed."""
 
     def __init__(
         self,
@@ -304,7 +395,7 @@ class SourceHost(LogHost):
         name: str,
         clock: Clock,
         probe: Probe,
-        make: Callable[[], Machine],
+        make: Callable[[], SourceMachine],
         rows: Callable[[int], Any],
         costs: Costs,
         rng: Random,
@@ -315,58 +406,112 @@ class SourceHost(LogHost):
         self._costs = costs
         self._rng = rng
         self._log = SimLog()
+        self._bucket_us = 1
+        self._limit: int | None = None
+        self._max_bytes: int | None = None
+        self._closing = False
         self._down_upto = -1
-        self._performers |= {CloseBucket: self._close}
+        self.dropped = -1
+        """The last bucket whose tuples were dropped because the log was full."""
 
-    def log(self, stream: str) -> SimLog:
+    def _host_of(self, machine: SourceMachine) -> MachineHost:
+        return hosts.SourceHost(machine, self, self)
+
+    def log(self, stream: str = "") -> SimLog:
+        """The log of the source."""
         return self._log
 
+    def limit(self, effect: LimitSource) -> None:
+        """Take no tuples beyond this bucket for now."""
+        self._limit = effect.upto
+
     def boot(self, bucket_us: int) -> None:
-        """Start; what the source said while the proxy was down was never taken."""
+        """Start; tuples that the source sent while the proxy was down are lost."""
+        self._bucket_us = bucket_us
         now = self.clock.local(self.world.now)
-        self._down_upto = now // bucket_us if self.life else -1
+        self._down_upto = now // bucket_us if self.incarnation else -1
+        self._closing = False
         log = self._log
         # What reached the disk before a crash is logged, whether or not it was synced.
-        self.probe.entered(self.name, log.read(log.begins, log.end), self.world.now)
-        lane = LaneRestored(self.name, log.end, log.begins, log.end)
-        self.start(self._make(), Started(self.life + 1, (lane,)))
+        self.probe.entered(self.name, log.read(log.trimmed_upto, log.end), self.world.now)
+        digest = log.digest(log.end)
+        machine = self._make()
+        self._max_bytes = machine.options.bounds_of(self.name).max_bytes
+        lane = RestoredLog(
+            *(self.name, log.end, log.trimmed_upto, log.end),
+            digest=digest,
+            fits_after=log.fits_after(self._max_bytes),
+        )
+        self.start(machine, Started(self.incarnation + 1, (lane,)))
+        self._tick()
+
+    @property
+    def full(self) -> bool:
+        """Whether the log has no room for more buckets."""
+        log = self._log
+        limited = self._limit is not None and log.end >= self._limit
+        return limited or log.trimmed_upto < log.fits_after(self._max_bytes)
+
+    def take(self, event: Event) -> None:
+        closes = isinstance(event, TimerFired) and event.name == "close"
+        if closes and self.machine is not None and not self.paused:
+            self.world.note(self.name, event)
+            self._tick()
+        else:
+            super().take(event)
 
     def crash(self) -> None:
         super().crash()
         self._log.crash(self._rng)
 
-    def _new(self, e: CloseBucket) -> list[Bucket]:
-        missed = max(self._down_upto, e.dropped)
+    def _tick(self) -> None:
+        """Log the buckets whose time is over; never one that a boundary has passed."""
+        now = self.clock.local(self.world.now)
+        over, end = now // self._bucket_us - 1, self._log.end
+        self._set_timer(SetTimer("close", (max(over, end) + 2) * self._bucket_us + self.phase_us))
+        if self.full:
+            self.dropped = over  # back-pressure ends here (thesis 4.9.4)
+        elif over > end and not self._closing:
+            self._closing = True
+            self._close(end, over, now)
+
+    def _new(self, after: int, upto: int, now: int) -> list[Bucket]:
+        missed = max(self._down_upto, self.dropped)
         return [
-            Bucket(n, e.entered_us, None if n <= missed else self._rows(n))
-            for n in range(e.after + 1, e.upto + 1)
+            Bucket(n, now, None if n <= missed else self._rows(n))
+            for n in range(after + 1, upto + 1)
         ]
 
-    def _close(self, e: CloseBucket) -> None:
-        new = self._new(e)
+    def _close(self, after: int, upto: int, now: int) -> None:
+        new = self._new(after, upto, now)
         self._log.append(new)
-        self.later(self._costs.sync_us, self._closed, e, new)
+        self.later(self._costs.sync_us, self._closed, upto, new)
 
-    def _closed(self, e: CloseBucket, new: list[Bucket]) -> None:
+    def _closed(self, upto: int, new: list[Bucket]) -> None:
+        self._closing = False
         self._log.sync()
         self.probe.entered(self.name, new, self.world.now)
-        self.take(BucketClosed(e.stream, e.upto))
+        log = self._log
+        digests = log.digests(upto - len(new), upto)
+        self.take(BucketClosed(self.name, upto, digests, log.fits_after(self._max_bytes)))
 
 
-class ClientHost(Host):
-    """A client proxy; its application is the probe."""
+class ClientHost(DpcHost):
+    """A client proxy; the probe acts as its application."""
 
     def __init__(
         self, world: World, name: str, clock: Clock, probe: Probe, make: Callable[[], Machine]
     ) -> None:
-        super().__init__(world, name, clock)
-        self.probe = probe
+        super().__init__(world, name, clock, probe)
         self._make = make
-        self._performers |= {Deliver: self._deliver}
+
+    def _host_of(self, machine: ClientMachine) -> MachineHost:
+        return hosts.ClientHost(machine, self, self)
 
     def boot(self) -> None:
         """Start."""
-        self.start(self._make(), Started(self.life + 1, fresh=True))
+        self.start(self._make(), Started(self.incarnation + 1, fresh=True))
 
-    def _deliver(self, e: Deliver) -> None:
-        self.probe.delivered(self.name, e.what, self.world.now)
+    def deliver(self, stream: str, what: Any) -> None:
+        """Report to the checkers what the application receives."""
+        self.probe.delivered(self.name, what, self.world.now)

@@ -1,25 +1,39 @@
-"""What the checkers see of a run: everything, as it happens."""
+"""The events of a run that checkers observe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any
 
-from australis.protocols.dpc.messages import Bucket, Heartbeat
+from australis.protocols.dpc.effects import (
+    AnnounceDifference,
+    AnnounceLease,
+    AnnounceLoss,
+    AnnouncePhase,
+    ForkLane,
+    RunTentative,
+    SkipAhead,
+    TentativeDone,
+)
+from australis.protocols.dpc.messages import Bucket, Heartbeat, TentativeData
 from australis.protocols.dpc.replica import ReplicaMachine
 
 
 class Violation(Exception):
-    """A promise was broken."""
+    """Raised when a promise is broken."""
 
     def __init__(self, checker: str, said: str) -> None:
         self.checker = checker
         self.said = said
         super().__init__(f"{checker}: {said}")
 
+    def __reduce__(self) -> tuple[type[Violation], tuple[str, str]]:
+        return Violation, (self.checker, self.said)
+
 
 class Checker:
-    """Watches a run for one promise; what it does not care about it need not override."""
+    """Watches a run for one promise; overrides the methods of the events it needs."""
 
     name = "nothing"
 
@@ -30,86 +44,75 @@ class Checker:
         """A replica appends buckets to its stable log, which ended at `end`."""
 
     def delivered(self, client: str, what: Any, now: int) -> None:
-        """A client's application was told something."""
+        """A client proxy delivers to its application."""
 
     def heard(self, node: str, sender: str, heartbeat: Heartbeat) -> None:
-        """A producer heard from a consumer."""
+        """A producer receives a message from a consumer."""
 
     def sent(self, node: str, to: str, stream: str) -> None:
         """A producer sends tuples."""
+
+    def received(self, node: str, machine: Any, sender: str, data: TentativeData) -> None:
+        """A machine is about to take a tentative bucket."""
+
+    def forked(self, node: str, machine: ReplicaMachine, effect: ForkLane) -> None:
+        """A replica forks a tentative lane."""
+
+    def released(self, node: str, machine: ReplicaMachine, effect: RunTentative) -> None:
+        """A replica gives a bucket to a tentative lane."""
+
+    def computed(self, node: str, event: TentativeDone) -> None:
+        """A tentative lane has processed a bucket."""
+
+    def skipped(self, node: str, effect: SkipAhead) -> None:
+        """A stable lane begins anew with an empty state."""
+
+    def installed(self, node: str, machine: ReplicaMachine, stream: str) -> None:
+        """A stable lane goes on from another replica's state."""
 
     def looked(self, node: str, machine: ReplicaMachine) -> None:
         """A node has handled an event."""
 
     def gone(self, machine: ReplicaMachine) -> None:
-        """A node is about to die, or the run is over."""
+        """A node is about to crash, or the run is over."""
+
+    def phase_changed(self, node: str, effect: AnnouncePhase) -> None:
+        """An output of a replica moves from one phase to another."""
+
+    def differs(self, node: str, effect: AnnounceDifference) -> None:
+        """A machine finds that logs that should be equal differ, or agree again."""
+
+    def lost(self, node: str, effect: AnnounceLoss) -> None:
+        """An output says that it cannot go on, since its state is lost for good."""
+
+    def leased(self, node: str, effect: AnnounceLease) -> None:
+        """A log no longer waits for a consumer, or does so again."""
 
     def finish(self) -> None:
-        """The run is over and everything had time to heal."""
+        """The run is over and every fault had time to heal."""
 
     def fail(self, said: str) -> None:
         """Stop the run: the promise is broken."""
         raise Violation(self.name, said)
 
 
-class Probe:
-    """Passes what happens on to all checkers that care."""
+class Probe(Checker):
+    """Passes each event on to all checkers that override its method."""
 
     def __init__(self, checkers: Iterable[Checker]) -> None:
         self.checkers = list(checkers)
-        for hook in (
-            "entered",
-            "appended",
-            "delivered",
-            "heard",
-            "sent",
-            "looked",
-            "gone",
-            "finish",
-        ):
-            setattr(self, f"_{hook}", self._caring(hook))
+        for hook, unchanged in vars(Checker).items():
+            if isinstance(unchanged, FunctionType) and hook != "fail":
+                those = [c for c in self.checkers if getattr(type(c), hook) is not unchanged]
+                setattr(self, hook, _telling([getattr(c, hook) for c in those]))
 
-    def _caring(self, hook: str) -> list[Any]:
-        unchanged = getattr(Checker, hook)
-        return [getattr(c, hook) for c in self.checkers if getattr(type(c), hook) is not unchanged]
 
-    _entered: list[Any]
-    _appended: list[Any]
-    _delivered: list[Any]
-    _heard: list[Any]
-    _sent: list[Any]
-    _looked: list[Any]
-    _gone: list[Any]
-    _finish: list[Any]
+def _telling(listeners: list[Callable[..., None]]) -> Callable[..., None]:
+    if len(listeners) == 1:
+        return listeners[0]
 
-    def entered(self, source: str, new: Sequence[Bucket], now: int) -> None:
-        for tell in self._entered:
-            tell(source, new, now)
+    def tell(*args: Any) -> None:
+        for listener in listeners:
+            listener(*args)
 
-    def appended(self, node: str, stream: str, end: int, new: Sequence[Bucket]) -> None:
-        for tell in self._appended:
-            tell(node, stream, end, new)
-
-    def delivered(self, client: str, what: Any, now: int) -> None:
-        for tell in self._delivered:
-            tell(client, what, now)
-
-    def heard(self, node: str, sender: str, heartbeat: Heartbeat) -> None:
-        for tell in self._heard:
-            tell(node, sender, heartbeat)
-
-    def sent(self, node: str, to: str, stream: str) -> None:
-        for tell in self._sent:
-            tell(node, to, stream)
-
-    def looked(self, node: str, machine: ReplicaMachine) -> None:
-        for tell in self._looked:
-            tell(node, machine)
-
-    def gone(self, machine: ReplicaMachine) -> None:
-        for tell in self._gone:
-            tell(machine)
-
-    def finish(self) -> None:
-        for tell in self._finish:
-            tell()
+    return tell

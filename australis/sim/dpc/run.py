@@ -1,51 +1,67 @@
-"""One run: a topology, faults, a safety phase, and a liveness phase in which all heals."""
+"""One run: a topology, faults, a safety phase, and a liveness phase in which all faults heal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from australis.kernel.machine import Message
-from australis.kernel.rng import Chance
+from australis.kernel.rng import SeedTree
 from australis.kernel.trace import NO_CAUSE, Trace
+from australis.protocols.dpc.effects import AnnouncePhase
 from australis.protocols.dpc.messages import Heartbeat
-from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.options import DpcOptions, Policy, WhenFull
 from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
 from australis.protocols.dpc.replica import ReplicaConfig, ReplicaMachine
+from australis.protocols.dpc.source_pair import SourceMember, SourceWitness, Standing
 from australis.protocols.dpc.states import Phase
+from australis.protocols.dpc.subscribers import ABSENT_US
 from australis.protocols.dpc.topology import ClientConfig, Topology
+from australis.sim.dpc.checkers.acknowledged import Acknowledged, OneLog
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
+from australis.sim.dpc.checkers.differences import DifferencesAnnounced
+from australis.sim.dpc.checkers.entered import EntryTimesKnown
 from australis.sim.dpc.checkers.kept import KeptUpstream
 from australis.sim.dpc.checkers.logs import EqualLogs
+from australis.sim.dpc.checkers.logs_bounded import BoundedLogs
+from australis.sim.dpc.checkers.loss import LossTold, behind_losses
 from australis.sim.dpc.checkers.masked import ShortFailuresMasked
+from australis.sim.dpc.checkers.one_at_a_time import OneAtATime
+from australis.sim.dpc.checkers.precision import Precision
 from australis.sim.dpc.checkers.progress import ForwardProgress
+from australis.sim.dpc.checkers.rows import EveryRowOnce
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.checkers.subscribed import Subscribed
-from australis.sim.dpc.checkers.turns import OneAtATime
-from australis.sim.dpc.engine import SharedEngine
-from australis.sim.dpc.faults import Fault, Kind
+from australis.sim.dpc.checkers.tentative import TentativeContent
+from australis.sim.dpc.engine import DifferingEngine, SharedEngine
+from australis.sim.dpc.event_source import EventSources, EventTimeHost
 from australis.sim.dpc.hosts import ClientHost, Costs, ReplicaHost, SourceHost
-from australis.sim.dpc.inflict import Inflictor
+from australis.sim.dpc.inflict import DpcInflictor
 from australis.sim.dpc.oracle import Oracle
+from australis.sim.dpc.pairs import MemberHost, Producers, SimWitness
 from australis.sim.dpc.probes import Checker, Probe, Violation
+from australis.sim.dpc.store import SimLog
 from australis.sim.dpc.truth import Truth
+from australis.sim.faults import EXTRA_US, Fault, Kind
 from australis.sim.network import Link, Network
 from australis.sim.world import Clock, World
+
+FOR_EVER_US = 1 << 60
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Everything a run depends on."""
+    """Everything that a run depends on."""
 
     seed: int
     topology: Topology
     engines: Mapping[str, Callable[[], Any]]
-    """What computes each stream."""
+    """The engine that computes each stream."""
     rows: Callable[[str, int], Any]
-    """What a source has in a bucket."""
+    """The rows of a source in a bucket."""
     options: DpcOptions
     costs: Costs = field(default_factory=Costs)
     link: Link = field(default_factory=Link)
@@ -53,20 +69,49 @@ class Scenario:
     safety_us: int = 120_000_000
     liveness_us: int = 120_000_000
     clock_offset_us: int = 0
+    """How far clocks may be off; those of the sources are off together."""
+    source_skew_us: int = 0
+    """How far the clocks of the sources may be apart, which is how long a merge waits."""
     clock_drift: float = 0.0
+    clock_step_us: int = 0
+    """How far a replica's clock may be stepped while it is down."""
     progress_us: int | None = None
-    """How often every client must get something stable while faults go on; None: no matter."""
+    """The longest time a client may get nothing stable during faults; None: unchecked."""
+    differs: tuple[str, int] | None = None
+    """A replica that computes other tuples than its peers, and from which bucket on."""
     promised: int | None = None
-    """With bounded logs: how many of the latest buckets every client gets corrected."""
+    """With bounded logs, the number of latest buckets that every client gets corrected; negative
+    where states are lost, whose streams begin anew so many buckets behind the newest."""
+    loses_states: bool = False
+    """Whether all replicas of a fragment lose their disks: then nothing is promised in time."""
     replica_class: type[ReplicaMachine] = ReplicaMachine
     client_class: type[ClientMachine] = ClientMachine
     source_class: type[SourceMachine] = SourceMachine
     replica_host: type[ReplicaHost] = ReplicaHost
-    source_host: type[SourceHost] = SourceHost
+    source_host: Callable[..., SourceHost] = SourceHost
+    member_class: type[SourceMember] = SourceMember
+    witness_class: type[SourceWitness] = SourceWitness
+    member_host: type[MemberHost] = MemberHost
+    masks_source_faults: bool = False
+    """Whether faults of a source's two proxies are so far apart that clients see nothing of it."""
+
+    @property
+    def left(self) -> set[str]:
+        """The nodes that never come back."""
+        over_us = self.safety_us + self.liveness_us
+        return {f.node for f in self.faults if f.until_us > over_us}
+
+    @property
+    def let_go(self) -> set[str]:
+        """The nodes that are away for so long that logs need not wait for them."""
+        skips = self.options.log.bounded and self.options.log.full is WhenFull.SKIP
+        leases = self.options.leases.items()
+        waits = {n: ABSENT_US if skips else one.silence_us or FOR_EVER_US for n, one in leases}
+        return {f.node for f in self.faults if f.lasts_us >= waits.get(f.node, FOR_EVER_US)}
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """How a run ended."""
 
     scenario: Scenario
@@ -75,9 +120,9 @@ class Outcome:
     delivered: int
     tentative: int
     rows: dict[int, int]
-    """How often each row of table 4.3 was taken."""
+    """The number of times each row of table 4.3 was taken."""
     turns: dict[str, int]
-    """How often each turn of the state machine was taken."""
+    """The number of times each phase change was taken."""
     trace: Trace | None
 
 
@@ -92,49 +137,90 @@ class Run:
     ) -> None:
         self.scenario = scenario
         topology = scenario.topology
-        chance = Chance(scenario.seed)
+        chance = SeedTree(scenario.seed)
         self.world = World(Network(chance.stream("network"), scenario.link), trace)
+        self._steps = chance.stream("steps")
         self.engines = {s: SharedEngine(make()) for s, make in scenario.engines.items()}
         self.oracle = Oracle(topology.plans, self.engines)
         self.clients = {c.name: c.stream for c in topology.clients}
-        self.stable = StableAtClients(self.oracle, self.clients, scenario.promised)
-        self.corrected = Corrected(self.clients)
+        let_go = scenario.let_go
+        self.stable = StableAtClients(self.oracle, self.clients, scenario.promised, let_go)
+        self.corrected = Corrected(self.clients, scenario.left)
         self.coverage = Coverage()
+        bounded = scenario.options.keep_log is not None
+        self.loss = LossTold(topology, scenario.faults, self.clients, bounded, let_go)
+        self.producers: dict[str, Producers] = {}
+        self.members: dict[str, list[MemberHost]] = {}
+        """The proxies of the sources that have two."""
         self._pushed_back = False
         checkers: list[Checker] = [
             Feed(self.oracle),
-            self.stable,
-            EqualLogs(self.oracle),
-            self.corrected,
             Subscribed(),
             BoundedBuffers(scenario.options),
-            KeptUpstream({f.node for f in scenario.faults if f.kind is Kind.WIPE}),
+            KeptUpstream(
+                {f.node for f in scenario.faults if f.kind is Kind.WIPE} | let_go,
+                behind_losses(topology, scenario.faults),
+            ),
+            self.loss,
+            DifferencesAnnounced(topology, scenario, lambda: self.world.now),
             self.coverage,
         ]
-        checkers += self._timely()
+        timely = self._timely()
+        if scenario.differs is None:  # what differs is not promised to be right, or in time
+            checkers += [self.stable, EqualLogs(self.oracle), self.corrected]
+            checkers += [*self._of_lanes(), Precision(topology), *timely]
+        if scenario.options.bounded and not topology.pairs:
+            checkers.append(BoundedLogs(scenario.options, self._log))
+        if topology.pairs:
+            one_log = OneLog(topology.pairs)
+            checkers += [one_log, Acknowledged(one_log, self.producers, self.members)]
+        if isinstance(scenario.source_host, EventSources):
+            checkers.append(EveryRowOnce(scenario.options.bucket_us, self._event_sources))
         if scenario.progress_us is not None:
             quiet = scenario.safety_us - 1_000_000
             checkers.append(ForwardProgress(self.clients, scenario.progress_us, quiet))
         if scenario.options.staggered:
             peers = {r.name: r.peers for r in topology.replicas}
             checkers.append(OneAtATime(peers, lambda name: self.replica(name).machine))
+        self.clocks: dict[str, Clock] = {}
+        """The clock of each node."""
+        if not scenario.clock_step_us and not topology.pairs:
+            checkers.append(self._dated())
         self.probe = Probe(checkers + extra(self))
         self.world.tap = self._tap
         self._build(chance)
 
+    def _of_lanes(self) -> list[Checker]:
+        """The checkers of what tentative lanes say."""
+        return [TentativeContent(self.oracle, self.clients)]
+
     def _timely(self) -> list[Checker]:
-        """The checkers that need to know what really worked when."""
+        """The checkers that depend on when each part really worked."""
         s = self.scenario
         truth = Truth(s.topology, s.faults, s.options, s.safety_us)
-        hops = 1 + max(o.hops_ahead for r in s.topology.replicas for o in r.outputs)
+        hops = self._hops
         hop_us = s.link.latency_us + s.link.jitter_us + s.costs.longest_us(s.options.batch_buckets)
-        slack = hops * hop_us + 4 * s.clock_offset_us + int(2 * s.clock_drift * s.safety_us)
-        good = {c.name: truth.good_paths(c) for c in s.topology.clients}
+        slack = hops * (hop_us + self._error_us) + 2 * s.source_skew_us + self._drift_us
+        good = {c.name: truth.good_paths(c) for c in s.topology.clients if in_time(s.options, c)}
         outages = {c.name: truth.outages(c) for c in s.topology.clients}
+        for paths in good.values():  # what a proxy published just before it was lost may wait
+            for source in s.topology.pairs:
+                paths.pop(source, None)
         self.delay = BoundedDelay(
-            good, s.options.max_delay_us + slack, from_bucket=5, excused=self._held_up
+            good,
+            s.options.max_delay_us + slack,
+            from_bucket=5,
+            excused=self._held_up,
+            more_us=more_us(s.options, s.topology.clients),
         )
         shortest = s.options.max_delay_us - hops * s.options.hop_us - slack
+        if isinstance(s.source_host, EventSources):
+            # After an outage a source may give no rows for a while, and hold the others back.
+            shortest -= s.source_host.holds_back_us + s.options.bucket_us
+        if s.loses_states:
+            return []
+        if s.topology.pairs and not s.masks_source_faults:
+            return [self.delay]
         return [
             self.delay,
             ShortFailuresMasked(
@@ -142,50 +228,128 @@ class Run:
                 shortest,
                 truth.switch_us + s.options.max_delay_us,
                 self._held_up,
+                more_us(s.options, s.topology.clients),
             ),
         ]
 
+    def _event_sources(self) -> list[EventTimeHost]:
+        return [h for h in self.world.hosts.values() if isinstance(h, EventTimeHost)]
+
+    def _dated(self) -> Checker:
+        """The checker of entry times; where clocks are stepped, a node that was down as well
+        cannot know of it."""
+        s, plans = self.scenario, self.scenario.topology.plans
+
+        def sources(stream: str) -> set[str]:
+            if stream not in plans:
+                return {stream}
+            return set().union(*(sources(one) for one in plans[stream].inputs))
+
+        behind = {c.name: sources(c.stream) for c in s.topology.clients}
+        self.dated = EntryTimesKnown(
+            behind, self.clocks, self._hops * self._error_us + self._drift_us
+        )
+        return self.dated
+
+    @property
+    def _hops(self) -> int:
+        """The number of hops from a source to the furthest client."""
+        return 1 + max(o.hops_ahead for r in self.scenario.topology.replicas for o in r.outputs)
+
+    @property
+    def _error_us(self) -> int:
+        """The largest error of an estimate of a clock: half of how unequal two ways can be.
+
+        The longer one has all jitter, is slow because it is lossy, and its message was repeated.
+        """
+        link = self.scenario.link
+        return (link.latency_us + link.jitter_us + EXTRA_US) // 2
+
+    @property
+    def _drift_us(self) -> int:
+        """How far two clocks drift apart in a run."""
+        return int(2 * self.scenario.clock_drift * self.scenario.safety_us)
+
     def _held_up(self) -> bool:
-        """Whether a full log has held its lane or its source up, which excuses delays (4.9.4)."""
-        if self.scenario.options.max_log is None:
+        """Whether a full log has held up its lane or its source, which excuses delays (4.9.4)."""
+        if not self.scenario.options.bounded:
             return False
         for host in self.world.hosts.values():
             if isinstance(host, ReplicaHost) and host.machine is not None:
                 self._pushed_back |= any(o.pushed_back for o in host.machine.outputs.values())
-            elif isinstance(host.machine, SourceMachine):
-                self._pushed_back |= host.machine.dropped >= 0
+            elif isinstance(host, SourceHost):
+                self._pushed_back |= host.dropped >= 0
         return self._pushed_back
 
     # --- building ---------------------------------------------------------------------
 
-    def _build(self, chance: Chance) -> None:
+    def _build(self, chance: SeedTree) -> None:
         s, clocks = self.scenario, chance.stream("clocks")
         options = s.options
 
-        def clock() -> Clock:
-            offset = clocks.randint(-s.clock_offset_us, s.clock_offset_us)
-            return Clock(offset, clocks.uniform(-s.clock_drift, s.clock_drift))
+        def off() -> int:
+            return clocks.randint(-s.clock_offset_us, s.clock_offset_us)
+
+        def clock(offset_us: int) -> Clock:
+            return Clock(offset_us, clocks.uniform(-s.clock_drift, s.clock_drift))
+
+        together = off()
+
+        def source_clock() -> Clock:
+            return clock(together + clocks.randint(-s.source_skew_us, s.source_skew_us))
 
         for name, consumers in s.topology.sources.items():
+            if name in s.topology.pairs:
+                self._build_pair(name, consumers, chance, source_clock)
+                continue
             s.source_host(
-                self.world, name, clock(), self.probe,
+                self.world, name, source_clock(), self.probe,
                 _maker(s.source_class, name, consumers, options),
                 _rows_of(s.rows, name), s.costs, chance.stream(f"disk {name}"),
             )  # fmt: skip
         for config in s.topology.replicas:
             rng = chance.stream(f"node {config.name}")
             s.replica_host(
-                self.world, config.name, clock(), self.probe,
+                self.world, config.name, clock(off()), self.probe,
                 _maker(s.replica_class, config, options, rng),
-                {o.stream: self.engines[o.stream] for o in config.outputs},
+                {o.stream: self._engine(config.name, o.stream) for o in config.outputs},
                 s.costs, chance.stream(f"disk {config.name}"),
             )  # fmt: skip
         for client in s.topology.clients:
-            ClientHost(self.world, client.name, clock(), self.probe, _client(s, client))
+            ClientHost(self.world, client.name, clock(off()), self.probe, _client(s, client))
+        self.clocks |= {name: host.clock for name, host in self.world.hosts.items()}
+
+    def _build_pair(
+        self, stream: str, consumers: tuple[str, ...], chance: SeedTree, clock: Callable[[], Clock]
+    ) -> None:
+        s, pair = self.scenario, self.scenario.topology.pairs[stream]
+        producers = self.producers[stream] = Producers(chance.stream(f"rows {stream}"))
+        hosts = self.members[stream] = []
+        for name in pair.members:
+            (other,) = (one for one in pair.members if one != name)
+            member = (name, stream, other, pair.witness, consumers, s.options)
+            make = _member(s.member_class, member, first=name == pair.members[0])
+            rng = chance.stream(f"disk {name}")
+            hosts.append(
+                s.member_host(self.world, name, clock(), self.probe, make, producers, s.costs, rng)
+            )
+        SimWitness(self.world, pair.witness, clock(), self.probe, s.witness_class, stream)
+
+    def _engine(self, replica: str, stream: str) -> SharedEngine:
+        """The engine that computes a stream at a replica."""
+        differs = self.scenario.differs
+        if differs is None or differs[0] != replica:
+            return self.engines[stream]
+        return SharedEngine(DifferingEngine(self.scenario.engines[stream](), differs[1]))
 
     def _tap(self, node: str, sender: str, message: Message) -> None:
         if type(message) is Heartbeat:
             self.probe.heard(node, sender, message)
+
+    def _log(self, node: str, stream: str) -> SimLog:
+        host = self.world.hosts[node]
+        assert isinstance(host, SourceHost | ReplicaHost)
+        return host.log(stream)
 
     def source(self, name: str) -> SourceHost:
         """A source's host."""
@@ -201,15 +365,13 @@ class Run:
 
     # --- running -------------------------------------------------------------------------
 
-    def execute(self) -> Outcome:
-        """Run all phases; the first broken promise ends it."""
+    def execute(self) -> RunOutcome:
+        """Run all phases; the first broken promise ends the run."""
         violation = None
         try:
             self._boot()
-            inflictor = Inflictor(self.world, self.scenario.link, self.scenario.options.bucket_us)
-            for fault in self.scenario.faults:
-                self.world.at(fault.at_us, inflictor.begin, fault)
-                self.world.at(fault.until_us, inflictor.end, fault)
+            s = self.scenario
+            DpcInflictor(self.world, s.link, s.options.bucket_us, self._step_us).plan(s.faults)
             self.world.run(self.scenario.safety_us)
             self._heal_and_drain()
         except Violation as found:
@@ -220,7 +382,7 @@ class Run:
             machine = self.replica(config.name).machine
             if machine is not None:
                 self.probe.gone(machine)
-        return Outcome(
+        return RunOutcome(
             self.scenario,
             violation,
             self.world.now,
@@ -231,18 +393,22 @@ class Run:
             self.world.trace,
         )
 
+    def _step_us(self) -> int:
+        """How far a clock is stepped next."""
+        return self._steps.randint(-self.scenario.clock_step_us, self.scenario.clock_step_us)
+
     def _boot(self) -> None:
         for host in self.world.hosts.values():
             self.world.cause = NO_CAUSE
-            if isinstance(host, SourceHost):
+            if isinstance(host, SourceHost | MemberHost):
                 host.boot(self.scenario.options.bucket_us)
             elif isinstance(host, ReplicaHost):
                 host.boot(fresh=True)
-            elif isinstance(host, ClientHost):
+            elif isinstance(host, ClientHost | SimWitness):
                 host.boot()
 
     def _heal_and_drain(self) -> None:
-        """Let everything heal, and wait until all have everything."""
+        """Heal all faults, and wait until every node and client has caught up."""
         limit = self.scenario.safety_us + self.scenario.liveness_us
         while (why := self.pending()) and self.world.now < limit:
             self.world.run(self.world.now + 1_000_000)
@@ -252,24 +418,51 @@ class Run:
 
     def pending(self) -> str:
         """Why the run has not converged yet; empty if it has."""
+        if self.scenario.differs is not None:
+            return ""  # replicas that differ wait for their operator
         safe = self.scenario.safety_us // self.scenario.options.bucket_us - 2
+        ended = self.loss.ended
         for client, end in self.stable.end.items():
-            if end < safe:
+            if self.clients[client] in ended:
+                self.corrected.give_up(client)
+            elif end < safe and client not in self.scenario.left:
                 return f"{client} has stable buckets up to {end}, not {safe}"
         for config in self.scenario.topology.replicas:
             host = self.replica(config.name)
+            if config.name in self.scenario.left:
+                continue
             if host.machine is None:
                 return f"{config.name} is down"
             for output in host.machine.outputs.values():
+                if output.stream in ended:
+                    continue
                 if output.phase is not Phase.STABLE:
                     return f"{config.name} is in {output.phase.name}"
                 if output.end < safe:
                     return f"{config.name} has logged up to {output.end}, not {safe}"
-        return self.corrected.waits_for
+        return self.loss.waits_for or self.corrected.waits_for
+
+
+def in_time(options: DpcOptions, client: ClientConfig) -> bool:
+    """Whether a client is promised that new tuples come in time, whatever fails."""
+    suspends = options.stabilization is Policy.SUSPEND
+    return options.delay_of(client.stream) is not None and not suspends
+
+
+def more_us(options: DpcOptions, clients: Iterable[ClientConfig]) -> dict[str, int]:
+    """What the accepted delay of each client's stream is longer than that of the others.
+
+    That of a stream which is never tentative is longer than any outage.
+    """
+    delays = {c.name: options.delay_of(c.stream) for c in clients}
+    return {
+        name: FOR_EVER_US if delay is None else delay - options.max_delay_us
+        for name, delay in delays.items()
+    }
 
 
 class Feed(Checker):
-    """Tells the oracle what the sources have logged."""
+    """Reports to the oracle what the sources have logged."""
 
     name = "oracle"
 
@@ -281,7 +474,7 @@ class Feed(Checker):
 
 
 class Coverage(Checker):
-    """Counts which rows of table 4.3 and which turns were taken."""
+    """Counts the rows of table 4.3 and the phase changes that were taken."""
 
     name = "coverage"
 
@@ -294,14 +487,20 @@ class Coverage(Checker):
             for row, times in enumerate(one.rows_taken):
                 if times:
                     self.rows[row] = self.rows.get(row, 0) + times
-        for output in machine.outputs.values():
-            for phase, turn in output.turns:
-                name = f"{phase.name} {turn.name}"
-                self.turns[name] = self.turns.get(name, 0) + 1
+
+    def phase_changed(self, node: str, effect: AnnouncePhase) -> None:
+        name = f"{effect.was.name} {effect.trigger.name}"
+        self.turns[name] = self.turns.get(name, 0) + 1
 
 
 def _maker(make: Callable[..., Any], *args: Any) -> Callable[[], Any]:
     return lambda: make(*args)
+
+
+def _member(
+    make: type[SourceMember], arguments: tuple[Any, ...], *, first: bool
+) -> Callable[[Standing, int], SourceMember]:
+    return lambda standing, rows: make(*arguments, first=first, standing=standing, rows=rows)
 
 
 def _rows_of(rows: Callable[[str, int], Any], source: str) -> Callable[[int], Any]:
@@ -309,7 +508,8 @@ def _rows_of(rows: Callable[[str, int], Any], source: str) -> Callable[[int], An
 
 
 def _client(scenario: Scenario, c: ClientConfig) -> Callable[[], ClientMachine]:
-    return lambda: scenario.client_class(c.name, c.stream, c.producers, scenario.options)
+    hedge = {"hedge": True} if c.hedged else {}
+    return lambda: scenario.client_class(c.name, c.stream, c.producers, scenario.options, **hedge)
 
 
-__all__ = ["Outcome", "ReplicaConfig", "Run", "Scenario"]
+__all__ = ["ReplicaConfig", "Run", "RunOutcome", "Scenario"]

@@ -1,60 +1,112 @@
 """A node's disk as DPC sees it: the log of a stream and the checkpoint of its lane.
 
-What was appended but not synced is lost in a crash, except for a prefix that
-happened to reach the platter; a record that was torn is not there (the log's own
-tests show that it is recognised, `tests/streams`).
+A crash loses records that were appended but not synced, except for a prefix that happened to reach
+the platter; a torn record is dropped (the log's own tests show that it is recognised,
+`tests/streams`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from australis.protocols.dpc.effects import LaneRestored
-from australis.protocols.dpc.messages import Bucket
+import pyarrow as pa
+from msgspec.structs import replace
+
+from australis.protocols.dpc.effects import RestoredLog
+from australis.protocols.dpc.messages import Bucket, LogDigest
+from australis.streams.digest import hash_of, plus
 
 
 class SimLog:
     """The stable log of one stream."""
 
     def __init__(self) -> None:
-        self.begins = -1
+        self.trimmed_upto = -1
         self.end = -1
         self._buckets: dict[int, Bucket] = {}
         self._synced = -1
+        self._ends: dict[int, int] = {}
+        """The bytes of all buckets that were ever appended, up to each one that it holds."""
+        self._dropped = 0
+        self._base = LogDigest(-1, -1, 0)
+        """The digest up to the last trimmed bucket."""
 
     def append(self, buckets: Iterable[Bucket]) -> None:
-        """Add buckets, in order; they are durable after `sync`."""
+        """Append buckets, in order; they are durable after `sync`."""
         for bucket in buckets:
             assert bucket.number == self.end + 1, f"{bucket.number} after {self.end}"
-            self._buckets[bucket.number] = bucket
+            value = plus(self.digest(self.end).value, _hash(bucket))
+            self._buckets[bucket.number] = replace(bucket, digest=value)
+            self._ends[bucket.number] = self._bytes_upto(self.end) + bytes_of(bucket)
             self.end = bucket.number
 
+    def _bytes_upto(self, bucket: int) -> int:
+        return self._ends.get(bucket, self._dropped)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that it holds."""
+        return self._bytes_upto(self.end) - self._dropped
+
+    def fits_after(self, most_bytes: int | None) -> int:
+        """The bucket after which it has at most so many bytes; -1 without a limit."""
+        least = self._bytes_upto(self.end) - (most_bytes or 0)
+        if most_bytes is None or self._dropped >= least:
+            return -1
+        return next(number for number, end in self._ends.items() if end >= least)
+
     def sync(self) -> None:
-        """Make everything durable."""
+        """Make all appended buckets durable."""
         self._synced = self.end
 
     def read(self, after: int, upto: int) -> tuple[Bucket, ...]:
         """The buckets (after, upto]."""
         return tuple(self._buckets[n] for n in range(after + 1, upto + 1))
 
-    def truncate(self, upto: int) -> None:
-        """Forget the buckets up to this one."""
-        for number in range(self.begins + 1, upto + 1):
-            del self._buckets[number]
-        self.begins = max(self.begins, upto)
+    def listed(self, after: int, upto: int) -> tuple[Bucket, ...]:
+        """The same buckets as `read` gives: every bucket is listed."""
+        return self.read(after, upto)
 
-    def begin_at(self, bucket: int) -> None:
-        """Start anew behind this bucket."""
+    def entry_times(self, after: int, upto: int) -> tuple[Bucket, ...]:
+        """The buckets (after, upto] without their tuples."""
+        return tuple(replace(b, batch=None) for b in self.read(after, upto))
+
+    def digest(self, bucket: int) -> LogDigest:
+        """The rolling digest up to a bucket."""
+        held = self._buckets.get(bucket)
+        return self._base if held is None else LogDigest(self._base.base, bucket, held.digest)
+
+    def digests(self, after: int, upto: int) -> tuple[tuple[int, int], ...]:
+        """The digests up to each of the buckets (after, upto]."""
+        return tuple((b.number, b.digest) for b in self.read(after, upto))
+
+    def note_entries(self, after: int, runs: Sequence[tuple[int, int]]) -> None:
+        """Do nothing: a bucket is kept with its entry time."""
+
+    def truncate(self, upto: int) -> None:
+        """Trim the log up to this bucket."""
+        self._base = self.digest(max(self.trimmed_upto, upto))
+        self._dropped = self._bytes_upto(max(self.trimmed_upto, upto))
+        for number in range(self.trimmed_upto + 1, upto + 1):
+            del self._buckets[number], self._ends[number]
+        self.trimmed_upto = max(self.trimmed_upto, upto)
+
+    def begin_at(self, bucket: int, digest: LogDigest | None = None) -> None:
+        """Begin a new log after this bucket, with the digest of one that goes on there."""
         self._buckets.clear()
-        self.begins = self.end = self._synced = bucket
+        self._ends.clear()
+        self._dropped = 0
+        self._base = digest or LogDigest(bucket, bucket, 0)
+        self.trimmed_upto = self.end = self._synced = bucket
 
     def crash(self, rng: Random) -> None:
-        """Lose what was not synced, up to a record that happened to survive."""
+        """Lose unsynced records, except for those that happened to survive."""
         kept = rng.randint(self._synced, self.end)
         for number in range(kept + 1, self.end + 1):
-            del self._buckets[number]
+            del self._buckets[number], self._ends[number]
         self.end = self._synced = kept
 
     def __len__(self) -> int:
@@ -74,25 +126,57 @@ class LaneStore:
         """Replace the checkpoint, durably."""
         self.state, self.upto = state, upto
 
-    def snapshot(self) -> tuple[Any, tuple[Bucket, ...]]:
-        """The checkpoint, and the log up to there."""
-        return self.state, self.log.read(self.log.begins, max(self.log.begins, self.upto))
+    def snapshot(self) -> tuple[Any, tuple[Bucket, ...], LogDigest]:
+        """The checkpoint, and the log up to there with the digest where it begins."""
+        trimmed = self.log.trimmed_upto
+        buckets = self.log.read(trimmed, max(trimmed, self.upto))
+        return self.state, buckets, self.log.digest(trimmed)
 
-    def install(self, snapshot: tuple[Any, tuple[Bucket, ...]], upto: int) -> None:
-        """Begin with a replica's state and its log."""
-        state, buckets = snapshot
+    def install(
+        self,
+        snapshot: tuple[Any, tuple[Bucket, ...], LogDigest],
+        upto: int,
+        ahead_us: int = 0,
+    ) -> None:
+        """Install a replica's state and its log, whose entry times are by another clock."""
+        state, buckets, digest = snapshot
         self.checkpoint(state, upto)
-        self.log.begin_at(upto - len(buckets))
-        self.log.append(buckets)
+        # If the log was trimmed beyond the checkpoint, its digest is not that of the new log.
+        begins = upto - len(buckets)
+        self.log.begin_at(begins, digest if digest.bucket == begins else None)
+        self.log.append(replace(b, entered_us=b.entered_us + ahead_us) for b in buckets)
         self.log.sync()
         self.lost = False
 
     def wipe(self, state: Any) -> None:
-        """Lose everything."""
+        """Lose the checkpoint and the log."""
         self.log = SimLog()
         self.state, self.upto = state, -1
         self.lost = True
 
-    def restored(self, stream: str) -> LaneRestored:
-        """What a node that starts finds here."""
-        return LaneRestored(stream, self.upto, self.log.begins, self.log.end)
+    def restored(self, stream: str, max_bytes: int | None = None) -> RestoredLog:
+        """The content of the disk, for a node that starts."""
+        log = self.log
+        return RestoredLog(
+            *(stream, self.upto, log.trimmed_upto, log.end),
+            digest=log.digest(log.end),
+            fits_after=log.fits_after(max_bytes),
+        )
+
+
+ROW_BYTES = 100
+
+
+def bytes_of(bucket: Bucket) -> int:
+    """The bytes that a bucket takes in a log."""
+    rows = 0 if bucket.batch is None else getattr(bucket.batch, "num_rows", 1)
+    return ROW_BYTES * int(rows)
+
+
+def _hash(bucket: Bucket) -> int:
+    """The contribution of a bucket to the digest of a log."""
+    batch = bucket.batch
+    if batch is None:
+        return 0
+    content = batch.serialize() if isinstance(batch, pa.RecordBatch) else repr(batch).encode()
+    return hash_of(bucket.number, zlib.crc32(content))

@@ -1,10 +1,4 @@
-"""What was really up and when, seen from outside: the yardstick for delay and inconsistency.
-
-From the schedule of faults follows when each node and link worked. A *tree* (thesis
-4.11) picks one replica of every fragment upstream of a client: while all of it works
-stable results could reach the client. A *path* leads from one source to the client
-through operators that do not block: while it works at least tentative results could.
-"""
+"""When each node and link really worked: the external reference for delay and inconsistency."""
 
 from __future__ import annotations
 
@@ -17,14 +11,14 @@ from australis.protocols.dpc.topology import ClientConfig, Topology, node_of
 from australis.sim.dpc.faults import Fault, Kind
 
 Span = tuple[int, int]
-"""A stretch of time."""
+"""A time interval."""
 
-_OF_LINKS = (Kind.CUT, Kind.CUT_ONE_WAY, Kind.LOSSY)
+_OF_LINKS = (Kind.CUT, Kind.CUT_ONE_WAY, Kind.LOSSY, Kind.SLOW_LINK)
 _RECOVERS = (Kind.CRASH, Kind.WIPE, Kind.PAUSE, Kind.SLOW)
 
 
 class Truth:
-    """When what worked, for one topology and one schedule."""
+    """The working times of all parts, for one topology and one schedule."""
 
     def __init__(
         self, topology: Topology, faults: Iterable[Fault], options: DpcOptions, end_us: int
@@ -40,13 +34,13 @@ class Truth:
 
     @property
     def switch_us(self) -> int:
-        """How long it takes at most to notice a failure, switch and replay a little."""
+        """The longest time to detect a failure, switch and replay a little."""
         return self._options.heartbeat_us * (self._options.misses + 2) + 1_500_000
 
     # --- trees ---------------------------------------------------------------------------
 
     def outages(self, client: ClientConfig) -> list[Span]:
-        """When no tree worked long enough to bring stable results to a client.
+        """The intervals in which no tree worked long enough to deliver stable results to a client.
 
         If some tree failed shortly before the last one did, it may have been the one that the
         client followed, and there was no time to switch: then the outage began earlier.
@@ -95,7 +89,7 @@ class Truth:
         return {link for link in links if link <= chosen}
 
     def _held_up(self, nodes: Iterable[str]) -> Iterator[Span]:
-        """Where replicas take turns, when others wait for one that is slow to take its own."""
+        """The intervals in which replicas that take turns wait for one that delays its own turn."""
         if self._options.staggered:
             chosen = set(nodes)
             peers = {p for r in self._topology.replicas if r.name in chosen for p in r.peers}
@@ -106,7 +100,7 @@ class Truth:
     # --- paths ----------------------------------------------------------------------------
 
     def good_paths(self, client: ClientConfig) -> dict[str, list[Span]]:
-        """For each source the stretches during which some path from it worked throughout."""
+        """For each source the intervals in which some path from it worked throughout."""
         found: dict[str, list[Span]] = {}
         for path in self._paths(client.stream, (client.name,)):
             nodes = set(path)
@@ -123,7 +117,7 @@ class Truth:
             return
         for name, output in self._outputs[stream]:
             for upstream in output.inputs:
-                if upstream not in output.blocking:
+                if not output.blocked({*output.inputs} - {upstream}):
                     yield from self._paths(upstream, (name, *behind))
 
     # --- faults ------------------------------------------------------------------------------
@@ -155,7 +149,7 @@ class Truth:
         return self._over(at, between)
 
     def _over(self, at: int, matters: Callable[[Fault], bool]) -> int:
-        """The first moment from this one on at which no fault that matters is going on."""
+        """The first moment from this one on at which no relevant fault is active."""
         for fault in sorted(self._faults, key=lambda f: f.at_us):
             until = fault.until_us + self._recovery_us(fault)
             if matters(fault) and fault.at_us <= at < until:
@@ -163,16 +157,16 @@ class Truth:
         return at
 
     def _recovery_us(self, fault: Fault) -> int:
-        """How long after a fault its node still has to catch up."""
+        """How long after a fault its node needs to catch up."""
         return fault.lasts_us // 3 + 3_000_000 if fault.kind in _RECOVERS else 0
 
     def _settling_us(self, fault: Fault) -> int:
-        """The same, and until its neighbours have found it again."""
+        """The recovery time, plus the time until the node's neighbours have found it again."""
         return self._recovery_us(fault) + self.switch_us
 
 
 def merge(spans: Iterable[Span]) -> list[Span]:
-    """Spans put in order, those that touch joined.
+    """Intervals in order, with adjacent and overlapping ones joined.
 
     >>> merge([(5, 7), (1, 3), (2, 4)])
     [(1, 4), (5, 7)]
@@ -187,7 +181,7 @@ def merge(spans: Iterable[Span]) -> list[Span]:
 
 
 def gaps(spans: Iterable[Span], end: int) -> Iterator[Span]:
-    """What lies between merged spans, from zero to the end.
+    """The intervals between merged ones, from zero to the end.
 
     >>> list(gaps([(1, 4), (5, 7)], 9))
     [(0, 1), (4, 5), (7, 9)]
@@ -202,7 +196,7 @@ def gaps(spans: Iterable[Span], end: int) -> Iterator[Span]:
 
 
 def _longest(spans: list[Span]) -> list[Span]:
-    """The spans that no other one contains."""
+    """The intervals that no other one contains."""
     kept: list[Span] = []
     for begin, end in sorted(set(spans), key=lambda s: (s[0], -s[1])):
         if not kept or end > kept[-1][1]:

@@ -1,8 +1,9 @@
-"""Agents that do it wrong, each in one way: what the checkers must catch."""
+"""Broken variants of agents, each with one wrong decision, which the checkers must catch."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import floor
 
 from msgspec.structs import replace as changed
@@ -23,6 +24,8 @@ from australis.protocols.elasticity.messages import (
 )
 from australis.protocols.elasticity.negotiation import Negotiation
 from australis.protocols.elasticity.seats import Seat
+from australis.sim.elasticity.schedule import Schedule
+from australis.sim.harness.model import Variant
 
 
 class HearsNobody(AgentMachine):
@@ -41,7 +44,7 @@ class KeepsIncentives(AgentMachine):
 
     @property
     def module(self) -> Module:
-        """A core costs less by what it is paid."""
+        """The module with a core price reduced by earlier payments."""
         found = super().module
         left = max(found.core_price - self._paid, 0.01 * found.core_price)
         return replace(found, core_price=left)
@@ -125,7 +128,7 @@ class CountsTwice(AgentMachine):
     """What it pays itself is twice in the sum that it hands up the tree."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Hand up too much."""
+        """Hand a wrong sum up the tree."""
         return [self._more(effect) for effect in super().handle(event, now)]
 
     def _more(self, effect: Effect) -> Effect:
@@ -211,17 +214,32 @@ class HearsTooLate(AgentMachine):
         return super()._received(sender, message, now)
 
 
-BROKEN = (
-    *(HearsNobody, KeepsIncentives, TakesTheLast, KnowsNoSteps, NeverGivesUp, EndsTwice),
-    *(
-        RoundsDown,
-        KnowsNoLimit,
-        ForgetsItsNode,
-        CountsTwice,
-        DoesNotAsk,
-        SaysNothingAgain,
-        LeavesOutTooSoon,
-        WaitsForTheGone,
-    ),
-    *(HasNoInertia, HasNoMemory, SetsWhatIsSet, HearsTooLate),
-)
+def _variant(agent: type[AgentMachine], caught_by: str, first: int = 0) -> Variant[Schedule]:
+    says = " ".join(str(agent.__doc__).split())
+    apply = partial(replace, agent_class=agent)
+    return Variant(agent.__name__, says, apply, (caught_by,), range(first, first + 100))  # type: ignore[arg-type]
+
+
+VARIANTS = {
+    one.name: one
+    for one in (
+        _variant(HearsNobody, "agreed"),
+        _variant(KeepsIncentives, "choice", 8),
+        _variant(TakesTheLast, "agreed"),
+        _variant(KnowsNoSteps, "agreed", 21),
+        _variant(NeverGivesUp, "time", 5),
+        _variant(EndsTwice, "once"),
+        _variant(RoundsDown, "cores"),
+        _variant(KnowsNoLimit, "limits", 5),
+        _variant(ForgetsItsNode, "nodes", 27),
+        _variant(CountsTwice, "agreed"),
+        _variant(DoesNotAsk, "agreed"),
+        _variant(SaysNothingAgain, "agreed"),
+        _variant(LeavesOutTooSoon, "agreed"),
+        _variant(WaitsForTheGone, "apart", 14),
+        _variant(HasNoInertia, "cores"),
+        _variant(HasNoMemory, "cost"),
+        _variant(SetsWhatIsSet, "cores"),
+        _variant(HearsTooLate, "messages"),
+    )
+}

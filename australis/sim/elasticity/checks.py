@@ -1,4 +1,4 @@
-"""What must hold at the end of every control step, whatever failed in it (`protocols.elasticity`)."""
+"""The promises at the end of every control step, under any faults (`protocols.elasticity`)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from australis.protocols.elasticity.events import TellSettled
 from australis.sim.elasticity.expected import Choice, Part, central, parts, slowest_s
 from australis.sim.elasticity.schedule import Schedule
 from australis.sim.elasticity.watch import Notes, WatchedFloor, WatchedHost
-from australis.sim.seeds import Violation
+from australis.sim.harness.model import Violation
 
 EXACT = 1e-9
-"""Numbers that differ by no more than this part are equal."""
+"""Numbers whose relative difference is at most this are equal."""
 ZERO = 1e-12
 
 
 def same(found: float | None, expected: float | None) -> bool:
-    """Whether two numbers are equal but for errors of arithmetic."""
+    """Whether two numbers are equal up to rounding errors."""
     if found is None or expected is None:
         return found is expected
     return isclose(found, expected, rel_tol=EXACT, abs_tol=ZERO)
@@ -32,7 +32,7 @@ def _exactly(**numbers: int) -> dict[str, tuple[int, int]]:
 
 
 class Checks:
-    """Looks at one control step after the other, as soon as it is over."""
+    """Checks each control step as soon as it is over."""
 
     def __init__(self, schedule: Schedule, floor: WatchedFloor) -> None:
         self._schedule = schedule
@@ -40,12 +40,12 @@ class Checks:
         self._graph = schedule.game.graph
         self._floor = floor
         self.counts: Counter[str] = Counter()
-        """How often there was something to look at."""
+        """How often each check applied."""
         self.agreed: set[int] = set()
-        """Steps in which all had to choose what one would who knows everything."""
+        """The steps in which all agents had to choose the centralized optimum."""
 
     def look(self, step: int) -> Iterator[Violation]:
-        """What is wrong with a control step that is over."""
+        """The violations of a control step that is over."""
         alone = [
             *(self._violation("neighbours", step, story) for story in self._floor.strangers),
             *(one for host in self._floor.watched.values() for one in self._alone(step, host)),
@@ -71,22 +71,26 @@ class Checks:
             yield from self._apart(step)
 
     def _violation(self, checker: str, step: int, story: str) -> Violation:
-        return Violation(self._schedule.seed, checker, f"in step {step} {story}")
+        return Violation(checker, f"in step {step} {story}")
 
-    # --- what was going on ------------------------------------------------------------------------
+    # --- disturbances -----------------------------------------------------------------------------
 
     def _since_us(self, step: int) -> int:
         return step * self._options.step_us - self._schedule.lead_us
 
     def _unchanged(self, step: int) -> bool:
-        """Whether everybody is there or not, and hears others or not, since before the step began."""
+        """Whether the set of running agents and open links is unchanged since before the step
+        began.
+        """
         since_us = self._since_us(step)
         return all(host.touched_us < since_us for host in self._floor.watched.values()) and all(
             at_us < since_us for at_us in self._floor.cut_us.values()
         )
 
     def _undisturbed(self, step: int) -> bool:
-        """Whether all were there all the time and could hear each other, though perhaps late."""
+        """Whether all agents were up all the time and could exchange messages, though perhaps with
+        delay.
+        """
         return (
             self._unchanged(step)
             and all(host.here for host in self._floor.watched.values())
@@ -105,7 +109,9 @@ class Checks:
         return not self._schedule.link.loss or self._since_us(step) >= self._schedule.heals_us
 
     def _game(self, step: int) -> Game:
-        """As agents knew it at the beginning of a step, and as it was told to those that were not there."""
+        """The game as agents knew it at the beginning of a step, or as it was announced to those
+        that were down.
+        """
         modules = dict(self._schedule.game.modules)
         for name, host in self._floor.watched.items():
             if step in host.notes:
@@ -122,7 +128,7 @@ class Checks:
     # --- one agent ----------------------------------------------------------------------------------
 
     def _in_time(self, step: int, host: WatchedHost, notes: Notes | None) -> Iterator[Violation]:
-        """Whoever is there begins a step when its clock says so, and ends it once and in time."""
+        """Every running agent begins a step by its clock, and ends it once and in time."""
         if notes is not None:
             if len(notes.told) > 1:
                 yield self._violation("once", step, f"{host.name} ends {len(notes.told)} times")
@@ -144,7 +150,9 @@ class Checks:
             self.counts["gave up"] += gave_up
 
     def _choice(self, name: str, notes: Notes, told: TellSettled) -> Iterator[Violation]:
-        """An agent chooses what is best for its module at the pace and with the incentive it tells."""
+        """An agent chooses the best response of its module to the pace and the incentive it
+        reports.
+        """
         module, ratio = notes.module, self._graph.ratios[name]
         best = module.best_response(told.pace_s / ratio, told.incentive)
         if not same(told.degree, best):
@@ -162,7 +170,7 @@ class Checks:
             yield self._violation("choice", told.step, story)
 
     def _cores(self, name: str, notes: Notes, told: TellSettled) -> Iterator[Violation]:
-        """A module gets whole cores for what was chosen, as many as it may have, or keeps what it has."""
+        """A module gets whole cores for the chosen degree, up to its limit, or keeps its cores."""
         module = self._schedule.game.modules[name]
         least, most = (0, 0) if isinstance(module.service, Feed) else (1, module.most)
         if not least <= told.cores <= most:
@@ -181,10 +189,10 @@ class Checks:
             story = f"{name} sets {notes.sets} where {notes.before} cores should become {should}"
             yield self._violation("cores", told.step, story)
 
-    # --- all of them --------------------------------------------------------------------------------
+    # --- all agents -------------------------------------------------------------------------------
 
     def _nodes(self, step: int) -> Iterator[Violation]:
-        """Modules that share a node and agree have no more cores than it has."""
+        """Modules that share a node and agree have at most the node's cores."""
         told = self._told(step)
         for node in self._schedule.nodes:
             there = [told[name] for name in node.modules if name in told]
@@ -196,7 +204,7 @@ class Checks:
                     yield self._violation("nodes", step, story)
 
     def _together(self, step: int) -> Iterator[Violation]:
-        """If all hear each other they settle on what one would choose who knows everything."""
+        """Agents that can all exchange messages agree on the centralized optimum."""
         choice = central(self._game(step), self._options)
         yield from self._as_one(step, choice)
         if self._lossless(step) and self._schedule.quiet:
@@ -215,7 +223,7 @@ class Checks:
     def _no_worse(
         self, step: int, game: Game, told: Mapping[str, TellSettled], first: float
     ) -> Iterator[Violation]:
-        """With incentives all together never pay more than without."""
+        """The total cost with incentives never exceeds the cost without."""
         ratios = self._graph.ratios
         pay = sum(
             module.cost(told[name].degree, told[name].pace_s / ratios[name])
@@ -241,7 +249,7 @@ class Checks:
         return None
 
     def _messages(self, step: int, choice: Choice) -> Iterator[Violation]:
-        """If nothing is lost, as many messages are sent as the paper says (games 4.3, 5.2)."""
+        """Without losses, the number of messages is the paper's (games 4.3, 5.2)."""
         self.counts["counted"] += 1
         sent = self._floor.sent[step]
         limits = self._limits(choice)
@@ -253,7 +261,7 @@ class Checks:
                 yield self._violation("messages", step, story)
 
     def _limits(self, choice: Choice) -> Mapping[str, tuple[int, int]]:
-        """How many messages of each kind there may be."""
+        """The bounds on the number of messages of each kind."""
         graph, options, last = self._graph, self._options, choice.rounds
         everybody = 2 * len(graph.arcs)
         proposals = graph.diameter * everybody
@@ -265,22 +273,24 @@ class Checks:
         shares = options.gossip * everybody
         if last == options.rounds:
             return _exactly(Proposal=last * proposals, Share=(last - 1) * shares)
-        # Who hears that it is enough may have been a little behind or ahead.
+        # An agent that is told to stop may have been a little behind or ahead.
         return {
             "Proposal": ((last - 1) * proposals, (last + 1) * proposals),
             "Share": ((last - 1) * shares, last * shares),
             "Enough": (everybody - len(graph.modules) + 1, everybody),
         }
 
-    # --- when some are gone -----------------------------------------------------------------------
+    # --- some agents down -------------------------------------------------------------------------
 
     def _apart(self, step: int) -> Iterator[Violation]:
-        """Those that can hear each other have one pace and end with one round, whoever else is gone."""
+        """Agents that can exchange messages agree on one pace and one round, whichever others are
+        down.
+        """
         open_ = {way for way, link in self._floor.links().items() if not link.cuts}
         here = [name for name, host in self._floor.watched.items() if host.here]
         for part in parts(self._graph, here, open_):
             if part.diameter > self._graph.diameter:
-                continue  # there are too few exchanges to hear of all
+                continue  # There are too few exchanges to reach all agents.
             self.counts["apart"] += 1
             if self._adds_up(part, open_):
                 yield from self._as_one(step, central(self._game(step), self._options))
@@ -288,13 +298,13 @@ class Checks:
                 yield from self._part(step, part)
 
     def _adds_up(self, part: Part, open_: Collection[tuple[str, str]]) -> bool:
-        """Whether all are there, and the tree along which they add up is whole."""
+        """Whether all agents are up, and the tree along which they add up is whole."""
         seats = self._floor.seats.values()
         tree = all(seat.parent is None or (seat.name, seat.parent) in open_ for seat in seats)
         return len(part.names) == len(seats) and tree and not self._options.gossip
 
     def _part(self, step: int, part: Part) -> Iterator[Violation]:
-        """Nothing can be added up along a tree, so that the first round stands."""
+        """Without a whole tree nothing can be added up, so the first round stands."""
         told = self._told(step)
         found = {(told[name].pace_s, told[name].round) for name in part.names}
         if len(found) > 1:

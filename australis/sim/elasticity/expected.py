@@ -1,4 +1,4 @@
-"""What agents should settle on in a control step, as one works it out who knows what each of them knows."""
+"""The centralized optimum of a control step, computed from what each agent knows."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from australis.protocols.elasticity.events import ElasticityOptions
 
 @dataclass(frozen=True)
 class Choice:
-    """What all should settle on."""
+    """The outcome on which all agents should agree."""
 
     round: int
     rounds: int
-    """The last round of which all learnt what it costs."""
+    """The last round whose cost all agents learnt."""
     profile: Profile
     incentives: Mapping[str, float]
     first: Profile
     """The best equilibrium without incentives."""
     costs: Mapping[str, float | None]
-    """What each takes for the sum of what all pay."""
+    """The total cost as each agent computes it."""
 
 
 def central(game: Game, options: ElasticityOptions) -> Choice:
-    """The choice of agents that all hear everything."""
+    """The outcome of agents that receive all messages."""
     if options.gossip and options.rounds > 1:
         return _by_push_sum(game, options)
     found = cooperate(game, options.increment, options.rounds)
@@ -49,7 +49,7 @@ def central(game: Game, options: ElasticityOptions) -> Choice:
 
 
 def rounds(game: Game, increment: float) -> Iterator[tuple[Profile, dict[str, float]]]:
-    """The equilibria of all rounds and their incentives, if nobody ever stopped."""
+    """The equilibria of all rounds and their incentives, without a stopping rule."""
     ratios = game.graph.ratios
     incentives = dict.fromkeys(game.modules, 0.0)
     while True:
@@ -63,7 +63,9 @@ def rounds(game: Game, increment: float) -> Iterator[tuple[Profile, dict[str, fl
 
 
 def _by_push_sum(game: Game, options: ElasticityOptions) -> Choice:
-    """All stop as soon as somebody takes a round for no better than the one before."""
+    """The outcome if all agents stop as soon as one of them finds a round no better than the one
+    before.
+    """
     least: Mapping[str, float] = dict.fromkeys(game.modules, inf)
     played: list[tuple[Profile, dict[str, float]]] = []
     for profile, incentives in rounds(game, options.increment):
@@ -88,7 +90,9 @@ def _each_pays(game: Game, profile: Profile) -> dict[str, float]:
 
 
 def slowest_s(game: Game, among: Collection[str]) -> float:
-    """The pace on which some agents settle without incentives, if they hear of nobody else."""
+    """The pace on which these agents agree without incentives if they receive messages from no
+    others.
+    """
     modules, ratios = game.modules, game.graph.ratios
     return max(
         ratios[name] * modules[name].service.time_s(modules[name].ideal_degree()) for name in among
@@ -98,7 +102,9 @@ def slowest_s(game: Game, among: Collection[str]) -> float:
 def parts(
     graph: FlowGraph, here: Collection[str], open_: Collection[tuple[str, str]]
 ) -> list[Part]:
-    """Those agents that hear of each other, if only these are there and only these links are open."""
+    """The groups of agents that can exchange messages, given the agents that are up and the open
+    links.
+    """
     left = [name for name in graph.modules if name in here]
     found: list[Part] = []
     near = {
@@ -116,7 +122,7 @@ def parts(
 
 @dataclass(frozen=True)
 class Part:
-    """Some agents that hear of each other."""
+    """A group of agents that can exchange messages."""
 
     names: tuple[str, ...]
     diameter: int
@@ -125,7 +131,7 @@ class Part:
 def _hops(near: Mapping[str, list[str]], start: str) -> dict[str, int]:
     found = {start: 0}
     reached = [start]
-    for name in reached:  # which grows meanwhile
+    for name in reached:  # The group grows during the loop.
         for other in near[name]:
             if other not in found:
                 found[other] = found[name] + 1

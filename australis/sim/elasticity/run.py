@@ -1,83 +1,84 @@
-"""One seed: agents that choose cores for their modules while everything fails, and what must hold."""
+"""One run: agents that choose cores for their modules under faults, and the promises to check."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from australis.kernel.machine import Event
-from australis.protocols.elasticity.agent import AgentMachine
+from australis.kernel.trace import Trace
 from australis.sim.elasticity.checks import Checks
-from australis.sim.elasticity.schedule import Fault, Kind, draw
+from australis.sim.elasticity.schedule import Schedule
 from australis.sim.elasticity.watch import WatchedFloor
-from australis.sim.seeds import Violation
+from australis.sim.faults import Fault, Inflictor, Kind
+from australis.sim.harness.model import Violation
+
+COUNTED = {
+    Kind.CRASH: "crashes",
+    Kind.PAUSE: "pauses",
+    Kind.CUT: "cuts",
+    Kind.CUT_ONE_WAY: "cuts",
+}
+
+
+class ElasticityInflictor(Inflictor):
+    """Inflicts faults on agents, and records the links they touch."""
+
+    def __init__(self, floor: WatchedFloor, schedule: Schedule) -> None:
+        boot = lambda node: floor.start(node, floor.watched[node].cores)  # noqa: E731
+        super().__init__(floor.world, schedule.link, boot)
+        self._floor = floor
+
+    def cut(self, sender: str, to: str) -> None:
+        """Let nothing through one way."""
+        self._floor.cut(sender, to)
+
+    def mend(self, sender: str, to: str) -> None:
+        """Take back one cut."""
+        self._floor.mend(sender, to)
 
 
 class Run:
     """One run."""
 
-    def __init__(self, seed: int, agent_class: type[AgentMachine] = AgentMachine) -> None:
-        self.schedule = draw(seed)
-        self.floor = WatchedFloor(self.schedule, agent_class)
-        self.checks = Checks(self.schedule, self.floor)
+    def __init__(self, schedule: Schedule, trace: Trace | None = None) -> None:
+        self.schedule = schedule
+        self.floor = WatchedFloor(schedule, trace)
+        self.world = self.floor.world
+        self.checks = Checks(schedule, self.floor)
         self.done = 0
-        """So many control steps are over."""
+        """The number of finished control steps."""
         self.counts: Counter[str] = Counter()
         self._plan()
 
-    # --- what happens ---------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------
 
     def _plan(self) -> None:
-        schedule, world = self.schedule, self.floor.world
+        schedule, world = self.schedule, self.world
         for step, told in schedule.measured.items():
             at_us = step * schedule.options.step_us - schedule.options.step_us // 2
             for name, event in told.items():
                 world.at(at_us, self._measure, name, event)
+        inflictor = ElasticityInflictor(self.floor, schedule)
         for fault in schedule.faults:
-            world.at(fault.at_us, self._begin, fault)
-            world.at(fault.until_us, self._end, fault)
-        world.at(schedule.heals_us, self.floor.heal)
+            if isinstance(fault, Fault):
+                self.counts[COUNTED[fault.kind]] += 1
+                inflictor.plan([fault])
+                continue
+            self.counts["slow links"] += 1
+            for at_us, sign in ((fault.at_us, 1), (fault.until_us, -1)):
+                world.at(at_us, self._slow, fault.node, fault.other, sign * fault.extra_us)
+        world.at(schedule.heals_us, world.network.heal)
 
     def _measure(self, name: str, event: Event) -> None:
         self.floor.tell(name, event)
 
-    def _begin(self, fault: Fault) -> None:
-        self.counts[COUNTED[fault.kind]] += 1
-        host = self.floor.watched[fault.here]
-        if fault.kind is Kind.CRASH:
-            host.crash()
-        elif fault.kind is Kind.PAUSE:
-            host.pause()
-        else:
-            self._link(fault, 1)
+    def _slow(self, here: str, there: str, extra_us: int) -> None:
+        self.world.network.link(here, there).extra_us += extra_us
 
-    def _end(self, fault: Fault) -> None:
-        host = self.floor.watched[fault.here]
-        if fault.kind is Kind.CRASH:
-            if host.machine is None:
-                self.floor.start(fault.here, host.cores)
-        elif fault.kind is Kind.PAUSE:
-            host.resume()
-        else:
-            self._link(fault, -1)
-
-    def _link(self, fault: Fault, sign: int) -> None:
-        """A link fails, or does so no longer."""
-        assert fault.there is not None
-        ways = [(fault.here, fault.there)]
-        if not fault.one_way:
-            ways.append((fault.there, fault.here))
-        for here, there in ways:
-            if fault.kind is Kind.SLOW:
-                self.floor.world.network.link(here, there).extra_us += sign * fault.extra_us
-            elif sign > 0:
-                self.floor.cut(here, there)
-            else:
-                self.floor.mend(here, there)
-
-    # --- what must hold -------------------------------------------------------------------------
+    # --- promises -------------------------------------------------------------------------------
 
     def run(self) -> list[Violation]:
-        """Let it all happen; what the checkers say of the first step with which something is wrong."""
+        """Run to the end; report the violations of the first step that has any."""
         found: list[Violation] = []
         while self.done < self.schedule.steps and not found:
             self.floor.world.run(self.schedule.over_us(self.done + 1))
@@ -89,11 +90,3 @@ class Run:
         self.counts["agreed"] += len(self.checks.agreed)
         self.counts += self.checks.counts
         return found
-
-
-COUNTED = {
-    Kind.CRASH: "crashes",
-    Kind.PAUSE: "pauses",
-    Kind.CUT: "cuts",
-    Kind.SLOW: "slow links",
-}

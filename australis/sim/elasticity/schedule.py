@@ -1,10 +1,9 @@
-"""What is drawn from a seed: a game, how its agents talk, what they measure, and what fails when."""
+"""Draws from a seed a game, the links between its agents, measurements, and faults."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 from random import Random
 
 from australis.elasticity.cost import Module
@@ -18,123 +17,130 @@ from australis.elasticity.service import Feed, Sampled
 from australis.elasticity.shared import Node, sharing
 from australis.elasticity.tree import lowest_tree
 from australis.kernel.durations import MILLISECOND, SECOND
+from australis.kernel.rng import SeedTree
+from australis.protocols.elasticity.agent import AgentMachine
 from australis.protocols.elasticity.events import ElasticityOptions, Measured
+from australis.sim.faults import Fault, Kind
 from australis.sim.network import Link
 
 CALM = 3
-"""Control steps at the end in which nothing fails, nothing is lost and measurements are exact."""
+"""The number of final control steps without faults and losses and with exact measurements."""
 PATIENT_TRIES = 30
-"""So often all answers are lost only if nobody is there, even if a fifth of all messages is."""
-
-
-class Kind(Enum):
-    """What may happen to agents and between them."""
-
-    CRASH = "crashes"
-    PAUSE = "stands still"
-    CUT = "is cut"
-    SLOW = "is slow"
+"""With this number of tries, all answers are lost only if the peer is down, even at one fifth lost
+messages.
+"""
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One thing that fails for a while."""
+class SlowLink:
+    """A link whose latency is higher one way for a while."""
 
-    kind: Kind
     at_us: int
-    until_us: int
-    here: str
-    """An agent, or the one end of a link"""
-    there: str | None = None
-    """whose other end this is."""
-    one_way: bool = False
-    extra_us: int = 0
-    """By so much a link is slower."""
+    lasts_us: int
+    node: str
+    other: str
+    extra_us: int
+
+    @property
+    def until_us(self) -> int:
+        """When the link has its usual latency again."""
+        return self.at_us + self.lasts_us
+
+    def __str__(self) -> str:
+        return (
+            f"{self.at_us / 1e6:8.2f} s: {self.node} to {self.other} takes"
+            f" {self.extra_us / 1e3:g} ms more for {self.lasts_us / 1e6:.2f} s"
+        )
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """One run, before it has begun."""
+    """Everything that determines one run."""
 
     seed: int
     game: Game
-    """As agents know it at first."""
+    """The game as agents know it at first."""
     every_s: float | None
-    """How often a task comes in the end, if that was ever said."""
+    """The time between arrivals in the end, if the agents were told of it."""
     nodes: tuple[Node, ...]
     """Modules that share cores."""
     options: ElasticityOptions
     link: Link
     extra_us: int
-    """By so much slow links are slower at most."""
+    """The largest extra delay of a slow link."""
     skew_us: int
     patient: bool
-    """Whether agents wait until everything that was lost has come after all."""
+    """Whether agents wait until every lost message has been resent and received."""
     cores: Mapping[str, int]
-    """What modules have at first."""
+    """The cores of each module at first."""
     faulty: int
-    """So many control steps come before those that are calm."""
+    """The number of control steps before the calm ones."""
     measured: Mapping[int, Mapping[str, Measured]]
-    """What agents are told before each control step."""
-    faults: tuple[Fault, ...]
+    """The measurements that agents receive before each control step."""
+    faults: tuple[Fault | SlowLink, ...]
+    agent_class: type[AgentMachine] = AgentMachine
 
     @property
     def steps(self) -> int:
-        """All control steps."""
+        """The number of all control steps."""
         return self.faulty + CALM
 
     @property
     def late_us(self) -> int:
-        """A message that comes at all takes no longer than this."""
+        """The largest delay of a message that arrives at all."""
         return self.link.latency_us + self.link.jitter_us + self.extra_us
 
     @property
     def lead_us(self) -> int:
-        """So long before the beginning of a step, by the world's time, what happens may matter to it."""
+        """The interval before a step begins, in the world's time, in which events may affect that
+        step.
+        """
         return self.skew_us + 2 * self.late_us + MILLISECOND
 
     @property
     def heals_us(self) -> int:
-        """When everything is well again."""
+        """When all faults are over."""
         return (self.faulty + 1) * self.options.step_us - self.lead_us - 1
 
     def over_us(self, step: int) -> int:
-        """When everybody must have ended a control step."""
+        """When every agent must have ended a control step."""
         return step * self.options.step_us + self.options.deadline_us + MILLISECOND
 
     @property
     def quiet(self) -> bool:
-        """Whether everything that is not lost comes before it is asked for."""
+        """Whether every message that is not lost arrives before an agent asks for it again."""
         widest = _widest(self.game.graph, self.options.gossip)
         return self.skew_us + widest * self.late_us < self.options.resend_us
 
     @property
     def waits_for_the_gone(self) -> bool:
-        """Whether there is time enough to notice that somebody is not there, and then to go on."""
+        """Whether the deadline leaves time to detect that an agent is down, and then to continue
+        without it.
+        """
         asks_us = 2 * (self.options.tries + 1) * self.options.resend_us
         takes_us = _exchanges(self.game.graph, self.options) * self.late_us
         return asks_us + takes_us + self.lead_us < self.options.deadline_us
 
 
-def draw(seed: int) -> Schedule:
-    """Draw everything."""
-    rng = Random(f"elasticity {seed}")
-    game, every_s, nodes = _draw_game(rng)
-    link = _draw_link(rng)
-    extra_us = int(link.latency_us * rng.uniform(0.0, 5.0)) if rng.random() < 0.3 else 0
+def draw(seed: int, chance: SeedTree) -> Schedule:
+    """Draw the schedule of a seed."""
+    game, every_s, nodes = _draw_game(chance.stream("game"))
+    link, extra_us = _draw_link(chance.stream("links"))
+    rng = chance.stream("options")
     skew_us = rng.choice((0, 50 * MILLISECOND, 2 * SECOND))
     patient = rng.random() < 0.5
     options = _draw_options(rng, game, bool(nodes))
     late_us = link.latency_us + link.jitter_us + extra_us
-    options = _timed(rng, options, game.graph, late_us, skew_us, patient)
+    options = _timed(chance.stream("times"), options, game.graph, late_us, skew_us, patient)
     drawn = Schedule(
         *(seed, game, every_s, nodes, options, link, extra_us, skew_us, patient),
-        cores=_draw_cores(rng, game),
+        cores=_draw_cores(chance.stream("cores"), game),
         faulty=rng.randint(8, 15),
         measured={},
         faults=(),
     )
-    return replace(drawn, measured=_draw_loads(rng, drawn), faults=_draw_faults(rng, drawn))
+    measured = _draw_loads(chance.stream("loads"), drawn)
+    return replace(drawn, measured=measured, faults=_draw_faults(chance.stream("faults"), drawn))
 
 
 # --- games ------------------------------------------------------------------------------------------
@@ -164,14 +170,14 @@ def _draw_game(rng: Random) -> tuple[Game, float | None, tuple[Node, ...]]:
 
 
 def _sampled(module: Module, rng: Random) -> Module:
-    """The same, but all that is known are some measurements."""
+    """The same game, in which only some measurements are known."""
     points = sorted(rng.sample((1, 2, 3, 4, 6, 8, 12, 16, 24), rng.randint(1, 5)))
     samples = tuple((n, module.service.time_s(n) * rng.uniform(0.9, 1.1)) for n in points)
     return replace(module, service=Sampled(samples))
 
 
 def _joined(graph: FlowGraph, modules: Mapping[str, Module], rng: Random, every_s: float) -> Game:
-    """The same without its source: those that had tasks from it alone are sources themselves."""
+    """The same game without its source: modules that had tasks from it alone become sources."""
     arcs = {arc: part for arc, part in graph.arcs.items() if graph.source not in arc}
     names = [name for name in graph.modules if name != graph.source]
     taken = {there for _, there in arcs}
@@ -181,9 +187,10 @@ def _joined(graph: FlowGraph, modules: Mapping[str, Module], rng: Random, every_
 
 
 def _draw_nodes(game: Game, rng: Random) -> tuple[Node, ...]:
-    """Nodes with two modules or more, some of them too small for what all would like to have.
+    """Draw nodes of two modules or more, some with fewer cores than their modules would choose.
 
-    A source that hears how often tasks come forgets how fast its node is, so it is never there alone.
+    A source that is told the arrival rate forgets the speed of its node, so it never has a node
+    alone.
     """
     names = [name for name in game.modules if not _is_virtual(game, name)]
     rng.shuffle(names)
@@ -202,7 +209,7 @@ def _is_virtual(game: Game, name: str) -> bool:
 
 
 def _draw_cores(rng: Random, game: Game) -> dict[str, int]:
-    """Any number, now and then more than a module may have: what it may have can change."""
+    """Draw any number of cores, now and then above a module's limit, which can change."""
     return {
         name: 0 if _is_virtual(game, name) else rng.randint(1, module.most + rng.choice((0, 0, 3)))
         for name, module in game.modules.items()
@@ -212,15 +219,18 @@ def _draw_cores(rng: Random, game: Game) -> dict[str, int]:
 # --- settings -----------------------------------------------------------------------------------------
 
 
-def _draw_link(rng: Random) -> Link:
+def _draw_link(rng: Random) -> tuple[Link, int]:
+    """Draw the default of all links, and the largest extra delay of a slow link."""
     latency_us = rng.choice((1, 20, 200)) * MILLISECOND
-    return Link(
+    extra_us = int(latency_us * rng.uniform(0.0, 5.0)) if rng.random() < 0.3 else 0
+    link = Link(
         latency_us=latency_us,
         jitter_us=int(latency_us * rng.choice((0.0, 0.5, 3.0))),
         loss=rng.choice((0.0, 0.0, 0.02, 0.1, 0.2)),
         duplicate=rng.choice((0.0, 0.0, 0.05, 0.2)),
         in_order=rng.random() < 0.5,
     )
+    return link, extra_us
 
 
 def _draw_options(rng: Random, game: Game, shared: bool) -> ElasticityOptions:
@@ -228,7 +238,8 @@ def _draw_options(rng: Random, game: Game, shared: bool) -> ElasticityOptions:
     gossip = rng.choice((1, 2, 4, 8)) if rounds > 1 and rng.random() < 0.4 else 0
     inertia = Inertia()
     if rng.random() < 0.4:
-        # Where cores are shared, those that a module keeps for a while may be missing elsewhere.
+        # Where cores are shared, cores that one module holds for a while may be missing for
+        # another.
         cost = 0.0 if shared else rng.uniform(0.0, 0.1)
         inertia = Inertia(cost, rng.uniform(1.0, 5.0), rng.choice((0.0, 0.02, 0.1)))
     return ElasticityOptions(
@@ -249,7 +260,7 @@ def _timed(
     skew_us: int,
     patient: bool,
 ) -> ElasticityOptions:
-    """Waiting times with which a step in which nothing fails ends before its deadline."""
+    """Choose timeouts with which a step without faults ends before its deadline."""
     widest, exchanges = _widest(graph, options.gossip), _exchanges(graph, options)
     if rng.random() < 0.5:
         resend_us = skew_us + widest * late_us + rng.randint(10, 300) * MILLISECOND
@@ -263,7 +274,9 @@ def _timed(
         tries = rng.choice((2, 3, 8)) + 2 * late_us // resend_us
         deadline_us = int(least_us * rng.uniform(1.1, 2.0)) + rng.randint(1, 12) * resend_us
     spare_us = rng.randint(1, late_us)
-    if rng.random() < 0.6:  # in the others a step begins when the one before has hardly ended
+    if (
+        rng.random() < 0.6
+    ):  # In the other runs a step begins when the previous one has hardly ended.
         spare_us = int(deadline_us * rng.uniform(0.5, 2.0)) + skew_us
     return replace(
         options,
@@ -275,21 +288,21 @@ def _timed(
 
 
 def _exchanges(graph: FlowGraph, options: ElasticityOptions) -> int:
-    """So many messages, one after the other, a control step takes at most."""
+    """The largest number of sequential messages in a control step."""
     adding = options.gossip or 2 * lowest_tree(graph).height
     return options.rounds * (graph.diameter + adding + 1) + graph.diameter
 
 
 def _widest(graph: FlowGraph, gossip: int) -> int:
-    """So many messages, one after the other, somebody waits for at most."""
+    """The largest number of sequential messages for which an agent waits."""
     return graph.diameter + 2 * lowest_tree(graph).height + gossip + 2
 
 
-# --- what happens -------------------------------------------------------------------------------------
+# --- events ---------------------------------------------------------------------------------------
 
 
 def _draw_loads(rng: Random, drawn: Schedule) -> dict[int, dict[str, Measured]]:
-    """In every step some agents hear of another load; in calm ones all hear of the true one."""
+    """Draw new loads for some agents in each step, and true loads for all in calm steps."""
     game, found = drawn.game, {}
     for step in range(1, drawn.steps + 1):
         calm = step > drawn.faulty
@@ -299,7 +312,8 @@ def _draw_loads(rng: Random, drawn: Schedule) -> dict[int, dict[str, Measured]]:
             if name == game.graph.source and drawn.every_s is not None:
                 every_s = drawn.every_s * (1.0 if calm else rng.uniform(0.3, 3.0))
             if not _is_virtual(game, name):
-                # What is known of a node holds as long as tasks take what they took when it was told.
+                # A node's measurement stays valid as long as service times are those at which it
+                # was taken.
                 other = not calm and not drawn.nodes
                 running_s = module.service.running_s * (rng.uniform(0.7, 1.4) if other else 1.0)
             if calm or rng.random() < 0.6:
@@ -308,33 +322,36 @@ def _draw_loads(rng: Random, drawn: Schedule) -> dict[int, dict[str, Measured]]:
     return found
 
 
-def _draw_faults(rng: Random, drawn: Schedule) -> tuple[Fault, ...]:
-    """Some of each kind, or none at all."""
+def _draw_faults(rng: Random, drawn: Schedule) -> tuple[Fault | SlowLink, ...]:
+    """Draw some faults of each kind, or none."""
     if rng.random() < 0.1:
         return ()
-    kinds = [Kind.CRASH] * rng.randint(0, 4) + [Kind.PAUSE] * rng.randint(0, 3)
-    kinds += [Kind.CUT] * rng.randint(0, 4)
+    kinds: list[Kind | None] = []
+    for kind, most in ((Kind.CRASH, 4), (Kind.PAUSE, 3), (Kind.CUT, 4)):
+        kinds += [kind] * rng.randint(0, most)
     if drawn.extra_us:
-        kinds += [Kind.SLOW] * rng.randint(1, 3)
+        kinds += [None] * rng.randint(1, 3)
     faults = [_draw_fault(rng, drawn, kind) for kind in kinds]
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
-def _draw_fault(rng: Random, drawn: Schedule, kind: Kind) -> Fault:
-    at_us, until_us = _draw_times(rng, drawn)
+def _draw_fault(rng: Random, drawn: Schedule, kind: Kind | None) -> Fault | SlowLink:
+    """Draw one fault of a kind, or a slow link."""
+    at_us, lasts_us = _draw_times(rng, drawn)
     graph = drawn.game.graph
     if kind in (Kind.CRASH, Kind.PAUSE):
-        return Fault(kind, at_us, until_us, rng.choice(graph.modules))
+        return Fault(kind, at_us, lasts_us, rng.choice(graph.modules))
     here, there = rng.choice(list(graph.arcs))
     if rng.random() < 0.5:
         here, there = there, here
-    if kind is Kind.CUT:
-        return Fault(kind, at_us, until_us, here, there, one_way=rng.random() < 0.2)
-    return Fault(kind, at_us, until_us, here, there, True, rng.randint(1, drawn.extra_us))
+    if kind is None:
+        return SlowLink(at_us, lasts_us, here, there, rng.randint(1, drawn.extra_us))
+    kind = Kind.CUT_ONE_WAY if rng.random() < 0.2 else Kind.CUT
+    return Fault(kind, at_us, lasts_us, here, there)
 
 
 def _draw_times(rng: Random, drawn: Schedule) -> tuple[int, int]:
-    """From when to when: some whole control steps, a part of one, or a moment of it."""
+    """Draw a begin and a duration: several whole control steps, a part of one, or a moment."""
     options = drawn.options
     step = rng.randint(1, drawn.faulty)
     begin_us = step * options.step_us
@@ -349,4 +366,4 @@ def _draw_times(rng: Random, drawn: Schedule) -> tuple[int, int]:
         longest_us = options.deadline_us if kind == "part" else 4 * options.resend_us
         until_us = at_us + rng.randint(MILLISECOND, longest_us)
     at_us = min(max(at_us, 0), drawn.heals_us - 1)
-    return at_us, min(until_us, drawn.heals_us)
+    return at_us, min(until_us, drawn.heals_us) - at_us

@@ -1,4 +1,4 @@
-"""Agents that are watched: what they knew when a control step began, and how it ended."""
+"""Watched agents: what each one knew when a control step began, and how that step ended."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from australis.elasticity.cost import Module
 from australis.elasticity.estimate import Average
 from australis.elasticity.service import fed
 from australis.kernel.machine import Event, Machine, Message, Send, TimerFired
-from australis.protocols.elasticity.agent import STEP, AgentMachine
+from australis.kernel.trace import Trace
+from australis.protocols.elasticity.agent import STEP
 from australis.protocols.elasticity.events import Measured, SetCores, Started, TellSettled
-from australis.sim.elasticity.floor import AgentHost, Floor
 from australis.sim.elasticity.schedule import Schedule
+from australis.sim.elasticity.simulation import AgentHost, ElasticitySimulation
 from australis.sim.network import Link
 from australis.sim.world import Clock
 
 
 @dataclass
 class Known:
-    """What an agent must have learnt of its module in this life."""
+    """What an agent must have learnt about its module in this incarnation."""
 
     running: Average
     every: Average
 
     def learn(self, told: Measured) -> None:
-        """Something was measured."""
+        """Record a measurement."""
         if told.running_s is not None:
             self.running.add(told.running_s)
         if told.every_s is not None:
             self.every.add(told.every_s)
 
     def of(self, module: Module) -> Module:
-        """The module as it is known now."""
+        """The module as the agent knows it now."""
         service = module.service
         if self.running.value is not None:
             service = service.taking(self.running.value)
@@ -48,25 +49,25 @@ class Notes:
     step: int
     begun_us: int
     module: Module
-    """What it knows of its module,"""
+    """The module as the agent knows it."""
     before: int
-    """and how many cores that has."""
+    """The cores of that module before the step."""
     sets: list[int] = field(default_factory=list)
     told: list[TellSettled] = field(default_factory=list)
     ended_us: list[int] = field(default_factory=list)
 
 
 class WatchedHost(AgentHost):
-    """An agent's place in the world, where everything is noted down."""
+    """An agent's host, which records everything that happens to it."""
 
     def __init__(self, floor: WatchedFloor, name: str, clock: Clock | None = None) -> None:
         super().__init__(floor, name, clock)
         self.cores = 0
-        """What its module has, whether the agent is there or not."""
+        """The cores of its module, whether the agent is up or not."""
         self.notes: dict[int, Notes] = {}
-        """By control step."""
+        """Notes by control step."""
         self.touched_us = 0
-        """When it last came, went, stopped or went on."""
+        """When the agent last started, crashed, paused or resumed."""
         self._floor = floor
         self._last: Notes | None = None
         self._known = self._nothing()
@@ -77,36 +78,36 @@ class WatchedHost(AgentHost):
 
     @property
     def here(self) -> bool:
-        """Whether the agent is there and does something."""
+        """Whether the agent is up and not paused."""
         return self.machine is not None and not self.paused
 
-    # --- life ---------------------------------------------------------------------------------------
+    # --- lifecycle ---------------------------------------------------------------------------------------
 
     def start(self, machine: Machine, event: Event) -> None:
-        """Begin a life, knowing nothing."""
+        """Begin an incarnation without any knowledge."""
         self.touched_us = self.world.now
         self._known = self._nothing()
         super().start(machine, event)
 
     def crash(self) -> None:
-        """End a life."""
+        """End an incarnation."""
         self.touched_us = self.world.now
         super().crash()
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pause the agent."""
         self.touched_us = self.world.now
         super().pause()
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume the agent."""
         self.touched_us = self.world.now
         super().resume()
 
-    # --- what happens ---------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def take(self, event: Event) -> None:
-        """Note down what an event says, and hand it on."""
+        """Record an event, and hand it to the agent."""
         if self.here:
             match event:
                 case Started(cores):
@@ -139,25 +140,26 @@ class WatchedHost(AgentHost):
         self._last.ended_us.append(self.world.now)
 
 
-class WatchedFloor(Floor):
+class WatchedFloor(ElasticitySimulation):
     """The agents of a schedule."""
 
-    def __init__(self, schedule: Schedule, agent_class: type[AgentMachine] = AgentMachine) -> None:
+    def __init__(self, schedule: Schedule, trace: Trace | None = None) -> None:
         self.watched: dict[str, WatchedHost] = {}
         self.sent: dict[int, Counter[str]] = defaultdict(Counter)
-        """Messages by control step and kind, whether they come or not."""
+        """Messages by control step and kind, whether they arrive or not."""
         self.strangers: list[str] = []
-        """Who talked to whom it does not know."""
+        """Pairs of agents that exchanged messages without knowing each other."""
         self.cut_us: dict[tuple[str, str], int] = {}
-        """When a link was last cut or mended."""
+        """When each link was last cut or mended."""
         super().__init__(
             schedule.game,
             schedule.options,
             schedule.link,
             schedule.seed,
             schedule.skew_us,
-            agent_class,
+            schedule.agent_class,
             schedule.cores,
+            trace,
         )
 
     def _host(self, name: str, clock: Clock | None) -> AgentHost:
@@ -168,7 +170,7 @@ class WatchedFloor(Floor):
         self.messages[type(message).__name__] += 1
 
     def sends(self, sender: str, to: str, message: Message) -> None:
-        """Note down that a message goes out."""
+        """Record that a message is sent."""
         if to not in self.game.graph.neighbours[sender]:
             self.strangers.append(f"{sender} talks to {to}")
         self.sent[getattr(message, "step", 0)][type(message).__name__] += 1
@@ -192,8 +194,3 @@ class WatchedFloor(Floor):
             way for here, there in self.game.graph.arcs for way in ((here, there), (there, here))
         ]
         return {way: link(*way) for way in ways}
-
-    def heal(self) -> None:
-        """Let nothing get lost from now on, nor come twice."""
-        for link in self.links().values():
-            link.loss = link.duplicate = 0.0

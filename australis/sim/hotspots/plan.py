@@ -1,4 +1,4 @@
-"""Who offers what and which applications there are: drawn at random as in the paper, or from a file."""
+"""Operators, peers and applications: drawn at random as in the paper, or read from a file."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ class PeerPlan:
     offers: tuple[str, ...]
     speed: float = 1.0
     others: float = 0.0
-    """So many processes of others are ready to run there, on average."""
+    """The mean number of other users' processes that are ready to run there."""
 
 
 @dataclass(frozen=True)
 class ApplicationPlan:
-    """One application: its operators in order, and how many tuples a second its source sends."""
+    """One application: its operators in order, and its source's rate in tuples per second."""
 
     operators: tuple[str, ...]
     per_s: float
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that is given before a run."""
+class PeersPlan:
+    """Everything given before a run."""
 
     operators: Mapping[str, float]
-    """What one tuple costs at each, in seconds of a processor of speed 1."""
+    """The cost of one tuple at each operator, in seconds of a processor of speed 1."""
     peers: Mapping[str, PeerPlan]
     applications: Mapping[str, ApplicationPlan]
     options: HotSpotOptions = field(default_factory=HotSpotOptions)
@@ -42,7 +42,7 @@ class Plan:
     def __post_init__(self) -> None:
         known = Ontology(self.operators)
         if not self.peers:
-            raise UserError("are missing: nobody could run anything", name="peers")
+            raise UserError("are missing: there is no peer to run anything", name="peers")
         offered = set()
         for name, peer in self.peers.items():
             for operator in peer.offers:
@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def utilisation(self) -> float:
-        """The part of all processors that the applications need."""
+        """The part of all processors' capacity that the applications need."""
         demand = sum(
             a.per_s * sum(self.operators[o] for o in a.operators)
             for a in self.applications.values()
@@ -66,25 +66,26 @@ class Plan:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a random plan is drawn from; the paper's values."""
+    """The parameters of a random plan; the defaults are the paper's values."""
 
     peers: int = 30
     operators: int = 10
     offered: int = 5
-    """Operators that each peer offers."""
+    """The number of operators that each peer offers."""
     length: int = 5
-    """Operators of an application; there are as many applications as peers."""
+    """The number of operators of an application; there are as many applications as peers."""
     utilisation: float = 0.15
-    """Of all processors together."""
+    """The utilisation of all processors together."""
     mean_cost_s: float = 0.25
-    """Of one tuple at one operator, on a processor of speed 1: two thousand tuples are then
-    delivered in about ten minutes."""
+    """The mean cost of one tuple at one operator, on a processor of speed 1: two thousand tuples
+    are then delivered in about ten minutes.
+    """
     others: float = 2.0
-    """So many processes of others are ready to run at a peer, on average."""
+    """The mean number of other users' processes that are ready to run at a peer."""
 
 
-def draw(what: Drawn, options: HotSpotOptions, rng: Random) -> Plan:
-    """A random plan in which every operator is offered by somebody."""
+def draw(what: Drawn, options: HotSpotOptions, rng: Random) -> PeersPlan:
+    """Draw a plan in which each operator is offered by at least one peer."""
     operators = [f"Encryption.DES.{56 + 8 * i}" for i in range(what.operators)]
     costs = {o: what.mean_cost_s * rng.uniform(0.5, 1.5) for o in operators}
     peers: dict[str, PeerPlan] = {}
@@ -96,9 +97,9 @@ def draw(what: Drawn, options: HotSpotOptions, rng: Random) -> Plan:
         f"app{i}": ApplicationPlan(tuple(rng.sample(operators, what.length)), 1.0)
         for i in range(what.peers)
     }
-    scale = what.utilisation / Plan(costs, peers, applications).utilisation
+    scale = what.utilisation / PeersPlan(costs, peers, applications).utilisation
     applications = {
         name: ApplicationPlan(one.operators, one.per_s * scale)
         for name, one in applications.items()
     }
-    return Plan(costs, peers, applications, options)
+    return PeersPlan(costs, peers, applications, options)

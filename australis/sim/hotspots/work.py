@@ -1,9 +1,9 @@
 """Applications as chains of components, and the processors they wait for.
 
-A component has a queue of tuples and runs at one peer; a peer works for the components that have
-something to do in turn, a tuple at a time. Its load is the number of those components, as an
-operating system counts whoever is ready to run. As on PlanetLab others work there too: their
-processes are always ready to run, and get their turn.
+A component has a queue of tuples and runs at one peer; a peer serves the components with queued
+tuples in turn, a tuple at a time. Its load is the number of those components, as an operating
+system counts processes that are ready to run. As on PlanetLab, processes of other users run there
+too: they are always ready to run, and get their turn.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from australis.kernel.durations import MILLISECOND, SECOND
 from australis.sim.world import World
 
 HOP_US = 30 * MILLISECOND
-"""From one peer to another."""
+"""The latency between two peers."""
 
 
 @dataclass
 class Application:
-    """A chain of components with a source; every tuple goes through all of them."""
+    """A chain of components with a source; every tuple passes all of them."""
 
     name: str
     chain: list[Component] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Application:
 
 @dataclass
 class Component:
-    """An operator at work for some applications, at one peer at a time."""
+    """An operator that works for some applications, at one peer at a time."""
 
     name: str
     operator: str
@@ -47,40 +47,40 @@ class _Tuple:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment, and for how long each had had something to do by then."""
+    """The busy time of each component up to a moment."""
 
     at_us: int
     others_us: float
     ready_us: dict[str, int]
 
     def load_since(self, before: Mark) -> float:
-        """How many had something to do at a time since then, on average."""
+        """The average number of busy components since then."""
         span = max(1, self.at_us - before.at_us)
         others = (self.others_us - before.others_us) / span
         return others + sum(self.part_since(before, component) for component in self.ready_us)
 
     def part_since(self, before: Mark, component: str) -> float:
-        """What one component adds to that."""
+        """The contribution of one component to that average."""
         span = max(1, self.at_us - before.at_us)
         return (self.ready_us.get(component, 0) - before.ready_us.get(component, 0)) / span
 
 
 class Processor:
-    """What works at one peer, and how much waits for it."""
+    """The processor of one peer, with its queues."""
 
     def __init__(self, work: Work, name: str, speed: float) -> None:
         self.name = name
         self.speed = speed
         self._work = work
         self.others = 0.0
-        """So many processes of others are ready to run."""
+        """The number of other users' processes that are ready to run."""
         self._queues: dict[str, deque[_Tuple]] = {}
         self._turn: deque[str] = deque()
         self._busy = False
         self._counted_us = work.world.now
         self._others_us = 0.0
         self._ready_us: dict[str, int] = {}
-        """For how long each component has had something to do."""
+        """How long each component has had queued tuples."""
 
     def _count(self) -> None:
         now = self._work.world.now
@@ -91,22 +91,22 @@ class Processor:
         self._counted_us = now
 
     def mark(self) -> Mark:
-        """How things stand now; between two of them lies a load."""
+        """The present busy times; the load is the average between two marks."""
         self._count()
         return Mark(self._counted_us, self._others_us, dict(self._ready_us))
 
     @property
     def waiting(self) -> int:
-        """Tuples that are here."""
+        """The tuples queued here."""
         return sum(map(len, self._queues.values()))
 
     def share(self, others: float) -> None:
-        """Others have so much to do here from now on."""
+        """Set the number of other users' processes."""
         self._count()
         self.others = others
 
     def take(self, component: Component, one: _Tuple) -> None:
-        """A tuple arrives."""
+        """Queue a tuple that arrives."""
         queue = self._queues.setdefault(component.name, deque())
         if not queue:
             self._count()
@@ -142,7 +142,7 @@ class Processor:
 
 
 class Work:
-    """All applications, where their components run, and what came of their tuples."""
+    """All applications, the peers of their components, and their delivered tuples."""
 
     def __init__(self, world: World, rng: Random, costs_us: dict[str, float]) -> None:
         self.world = world
@@ -152,18 +152,18 @@ class Work:
         self.components: dict[str, Component] = {}
         self.applications: list[Application] = []
         self.delays_us: list[int] = []
-        """From its source to its receiver, of each tuple that was delivered."""
+        """The delay of each delivered tuple from its source to its receiver."""
         self.transfers = 0
         self._from_us = 0
         self.lost = 0
-        """Tuples that found nobody where they were sent."""
+        """The number of tuples sent to a peer that no longer ran the component."""
 
     def start(self, application: Application) -> None:
-        """Let a source begin."""
+        """Start a source."""
         self._emit_later(application)
 
     def begin_counting(self) -> None:
-        """Forget what came out so far."""
+        """Discard the counts up to now."""
         self.delays_us.clear()
         self.transfers = self.lost = 0
         self._from_us = self.world.now
@@ -189,7 +189,7 @@ class Work:
             processor.take(component, one)
 
     def forward(self, one: _Tuple) -> None:
-        """A component is done with a tuple."""
+        """Pass a tuple on from a component that has processed it."""
         one.stage += 1
         if one.stage < len(one.application.chain):
             self._send(one)
@@ -198,11 +198,11 @@ class Work:
                 self.delays_us.append(self.world.now - one.born_us)
 
     def at(self, peer: str) -> list[Component]:
-        """What runs at a peer."""
+        """The components at a peer."""
         return [c for c in self.components.values() if c.host == peer]
 
     def readers(self, component: Component) -> tuple[str, ...]:
-        """Peers that read what a component writes."""
+        """The peers that read a component's output."""
         found = set()
         for application in component.applications:
             for before, after in zip(application.chain, application.chain[1:], strict=False):

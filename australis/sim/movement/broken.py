@@ -1,6 +1,9 @@
-"""Moves done wrong, each in one way: what the checkers must catch."""
+"""Broken variants of moves, each with one wrong decision, which the checkers must catch."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
 
 from australis.kernel.machine import Effect, Send
 from australis.protocols.movement.events import (
@@ -14,8 +17,10 @@ from australis.protocols.movement.events import (
 )
 from australis.protocols.movement.messages import Answered, Cancel, Cancelled, Handover
 from australis.protocols.movement.mover import MoverMachine, _Move
+from australis.sim.harness.model import Variant
 from australis.sim.movement.flow import Replica, Snapshot
 from australis.sim.movement.host import FlowHost
+from australis.sim.movement.schedule import MovementScenario
 
 
 class _DropsEarly(MoverMachine):
@@ -127,14 +132,23 @@ class SaysYes(FlowHost):
     mover_class = _SaysYes
 
 
-BROKEN: tuple[type[FlowHost], ...] = (
-    DropsEarly,
-    CallsOffLate,
-    ReadyUnread,
-    TakesAnybody,
-    ForgetsTheTail,
-    SkipsOne,
-    WrongState,
-    KeepsGuests,
-    SaysYes,
-)
+def _variant(kind: type[FlowHost], caught_by: str, first: int = 0) -> Variant[MovementScenario]:
+    says = " ".join(str(kind.__doc__).split())
+    apply = partial(replace, host_class=kind)
+    return Variant(kind.__name__, says, apply, (caught_by,), range(first, first + 500))  # type: ignore[arg-type]
+
+
+VARIANTS = {
+    one.name: one
+    for one in (
+        _variant(DropsEarly, "lost"),
+        _variant(CallsOffLate, "owners", 190),
+        _variant(ReadyUnread, "stuck", 11),
+        _variant(TakesAnybody, "stuck", 30),
+        _variant(ForgetsTheTail, "stuck", 12),
+        _variant(SkipsOne, "wrong"),
+        _variant(WrongState, "wrong"),
+        _variant(KeepsGuests, "owners", 53),
+        _variant(SaysYes, "lost"),
+    )
+}

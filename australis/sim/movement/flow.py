@@ -1,7 +1,7 @@
 """The simplest data plane in which a move can go wrong: components with state, and their logs.
 
-A component reads one tuple from each of its inputs and writes one; what it writes depends on
-everything it has read. Logs are cut off behind what all their readers have acknowledged.
+A component reads one tuple from each of its inputs and writes one, which depends on everything it
+has read. Logs are truncated up to what all their readers have acknowledged.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from australis.kernel.machine import Message
 
 MODULUS = (1 << 31) - 1
 Reader = tuple[str, str]
-"""A node, and which replica of its reads."""
+"""A node, and the replica on it that reads."""
 
 
 def step(state: int, taken: tuple[int, ...]) -> int:
-    """The next state, which is also what is written."""
+    """The next state, which is also the tuple written."""
     for place, value in enumerate(taken, 1):
         state = (state * 31 + value * place + 7) % MODULUS
     return state
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What a component is: its name and what it reads; a source reads nothing, a client is not
-    read."""
+    """A component's name and its inputs; a source has no inputs, a client has no readers."""
 
     name: str
     inputs: tuple[str, ...] = ()
@@ -34,7 +33,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct):
-    """A component at one position, with what of its log some reader still lacks."""
+    """A component at one position, with the part of its log that some reader still lacks."""
 
     kind: Kind
     position: int
@@ -47,46 +46,46 @@ class Snapshot(msgspec.Struct):
 
 @dataclass
 class Replica:
-    """A component that runs somewhere, as it is on disk."""
+    """A replica of a component, as it is on disk."""
 
     kind: Kind
     position: int = 0
-    """So many tuples it has written."""
+    """The number of tuples it has written."""
     state: int = 1
     base: int = 0
-    """The log begins behind this one."""
+    """The position up to which its log is trimmed."""
     log: list[int] = field(default_factory=list)
     acks: dict[Reader, int] = field(default_factory=dict)
     incarnation: str = ""
-    """The move that brought it, so that an earlier one at the same node is not taken for it."""
+    """The move that brought it, which tells it from an earlier replica on the same node."""
     known_to: set[str] = field(default_factory=set)
-    """The logs before it that know it as a reader."""
+    """The upstream logs at which it is registered as a reader."""
     held: int | None = None
-    """So far the logs before it are acknowledged, no further, while a snapshot is under way."""
+    """The position up to which it acknowledges upstream while a snapshot is under way."""
 
     @property
     def reader(self) -> str:
-        """How the logs before it know it."""
+        """The name under which upstream logs know it."""
         return f"{self.kind.name}#{self.incarnation}"
 
     @property
     def acknowledged(self) -> int:
-        """What the logs before it need not keep for it."""
+        """The position that it acknowledges to upstream logs."""
         return self.position if self.held is None else min(self.held, self.position)
 
     def advance(self, taken: tuple[int, ...]) -> None:
-        """Take one tuple of each input and write one."""
+        """Read one tuple of each input and write one."""
         self.state = step(self.state, taken)
         self.position += 1
         self.log.append(self.state)
 
     @property
     def registered(self) -> bool:
-        """Whether all logs before it know it."""
+        """Whether it is registered at all upstream logs."""
         return self.known_to >= set(self.kind.inputs)
 
     def acknowledge(self, reader: Reader, upto: int) -> None:
-        """A reader needs nothing up to there any more; once nobody does it is cut off."""
+        """Record a reader's acknowledgement, and truncate what all readers have acknowledged."""
         self.acks[reader] = max(upto, self.acks.get(reader, 0))
         # A reader may be further than a replica that still catches up.
         keep = min(self.position, *self.acks.values())
@@ -95,18 +94,18 @@ class Replica:
             self.base = keep
 
     def read(self, after: int, most: int) -> list[int] | None:
-        """What lies behind an id; None if that was cut off."""
+        """The tuples after an id; None if some of them are truncated."""
         if after < self.base:
             return None
         begin = after - self.base
         return self.log[begin : begin + most]
 
 
-# --- what hosts say to each other about tuples ------------------------------------------------
+# --- messages about tuples --------------------------------------------------------------------
 
 
 class Fetch(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """What comes after this id? I need nothing up to `ack` any more."""
+    """Requests the tuples after an id, and acknowledges those up to `ack`."""
 
     component: str
     reader: str
@@ -115,7 +114,7 @@ class Fetch(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Data(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """These come after that id."""
+    """The tuples after that id."""
 
     component: str
     reader: str
@@ -124,7 +123,7 @@ class Data(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Moved(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """It is not here any more, but there."""
+    """The component has moved to another node."""
 
     component: str
     host: str
@@ -132,14 +131,14 @@ class Moved(Message, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class Stop(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """This reader reads no more here."""
+    """Ends a reader's subscription."""
 
     component: str
     reader: str
 
 
 class Stopped(Message, frozen=True, array_like=True, tag=True, gc=False):
-    """Good."""
+    """Confirms a `Stop`."""
 
     component: str
     reader: str

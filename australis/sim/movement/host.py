@@ -57,11 +57,11 @@ class Disk:
     reading: dict[str, tuple[str, int]] = field(default_factory=dict)
     journal: list[Entry] = field(default_factory=list)
     stopping: set[tuple[str, str, str]] = field(default_factory=set)
-    """Node, component, reader: who is still to be told that a reader reads no more."""
+    """The node, component and reader of each subscription that is still to be ended."""
 
 
 class FlowHost(Host):
-    """A node: it moves tuples, and carries out what its mover says."""
+    """A node that moves tuples and performs the effects of its mover."""
 
     mover_class: type[MoverMachine] = MoverMachine
 
@@ -72,13 +72,15 @@ class FlowHost(Host):
         self.disk = Disk()
         self.begins_with: tuple[str, ...] = ()
         self.gaps: list[str] = []
-        """Readers that asked for what was cut off: only a replica that is given up may."""
+        """Readers that asked for truncated tuples, which is allowed only for a replica that is
+        given up.
+        """
         self.moves: list[TellMoved] = []
         self._rng = rng
         self._options = options
         self._emit_until = emit_until
         self._taken: dict[tuple[str, str], list[int]] = {}
-        """What was received and not processed, by component and input."""
+        """Tuples received and not yet processed, by component and input."""
         self._performers |= {
             Write: lambda e: self.disk.journal.append(e.entry),
             TakeSnapshot: self._take_snapshot,
@@ -89,16 +91,18 @@ class FlowHost(Host):
             TellMoved: self.moves.append,
         }
 
-    # --- life --------------------------------------------------------------------------------
+    # --- lifecycle --------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin a life with what is on disk."""
+        """Begin an incarnation with the content of the disk."""
         self._taken.clear()
         disk = self.disk
         machine = self.mover_class(self.name, self._options)
         reading = tuple((c, host, epoch) for c, (host, epoch) in disk.reading.items())
         running = tuple(name for name, replica in disk.replicas.items() if replica.registered)
-        started = Started(self.life + 1, self.begins_with, running, reading, tuple(disk.journal))
+        started = Started(
+            self.incarnation + 1, self.begins_with, running, reading, tuple(disk.journal)
+        )
         self.start(machine, started)
         for name, replica in disk.replicas.items():
             replica.held = replica.held if name in machine.moving else None
@@ -107,23 +111,21 @@ class FlowHost(Host):
         self.later(self._rng.randrange(POLL_US), self._poll)
         self.later(self._rng.randrange(EMIT_US), self._emit)
 
-    def lose_guests(self) -> None:
-        """Lose all replicas of components that are not this node's."""
-        mover = self.mover
-        assert mover is not None
+    def lose_guests(self, owned: set[str]) -> None:
+        """Lose all replicas that this node does not own."""
         for name, replica in list(self.disk.replicas.items()):
-            if name not in mover.owned and not replica.kind.client:
+            if name not in owned and not replica.kind.client:
                 self._drop(DropReplica(name))
 
     @property
     def mover(self) -> MoverMachine | None:
-        """Its machine, while it lives."""
+        """The mover of the present incarnation."""
         machine = self.machine
         assert machine is None or isinstance(machine, MoverMachine)
         return machine
 
     def take(self, event: Event) -> None:
-        """Tuples are this host's matter, all else its mover's."""
+        """Handle messages about tuples here, and hand all other events to the mover."""
         if isinstance(event, MessageReceived) and isinstance(event.message, FLOW):
             if self.machine is not None:
                 self._flow(event.sender, event.message)
@@ -228,7 +230,7 @@ class FlowHost(Host):
         nodes = sorted({node for node, _ in self.disk.replicas[component].acks})
         self.take(ReadersChanged(component, tuple(nodes)))
 
-    # --- what the mover wants ------------------------------------------------------------------
+    # --- effects of the mover ------------------------------------------------------------------
 
     def _take_snapshot(self, effect: TakeSnapshot) -> None:
         replica = self.disk.replicas[effect.component]
@@ -238,7 +240,7 @@ class FlowHost(Host):
         self.later(DISK_US, self.take, event)
 
     def snapshot(self, replica: Replica) -> Snapshot:
-        """All that a second replica needs."""
+        """A snapshot of everything a second replica needs."""
         reading = [(s, *self.disk.reading[s]) for s in replica.kind.inputs]
         acks = [(node, reader, upto) for (node, reader), upto in replica.acks.items()]
         return Snapshot(

@@ -1,1 +1,1 @@
-"""Peers of a ring in the simulated world."""
+"""Peers of a ring in the simulated world: rings that stand, and rings that grow and fail (`rings`)."""

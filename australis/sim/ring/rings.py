@@ -1,4 +1,4 @@
-"""Rings of simulated peers: standing ones to begin with, and ones that grow by joining."""
+"""Rings of simulated peers: assembled complete, or grown by joining."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from australis.protocols.ring.peer import RingMachine
 from australis.sim.network import Network
 from australis.sim.world import Host, World
 
+CONTACTS = 3
+
 
 class RingHost(Host):
-    """A peer's place in the world, and what it was told."""
+    """A peer's host, and the answers it received."""
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.found: dict[str, tuple[tuple[str, ...], int]] = {}
-        """Lookups by tag: who is responsible, and after how many hops."""
+        """The responsible peers and the number of hops of each lookup, by tag."""
         self.kept: dict[str, tuple[Entry, ...] | None] = {}
         self._performers[TellFound] = self._tell_found
         self._performers[TellKept] = self._tell_kept
@@ -34,9 +36,13 @@ class RingHost(Host):
 
 
 def assemble(
-    names: Sequence[str], options: RingOptions, rng: Random, now: int
+    names: Sequence[str],
+    options: RingOptions,
+    rng: Random,
+    now: int,
+    machine_class: type[RingMachine] = RingMachine,
 ) -> dict[str, RingMachine]:
-    """Peers of a ring that stands already: all know the neighbours and fingers they should."""
+    """Assemble a complete ring: all peers know their neighbours and fingers."""
     order = sorted(names, key=key_of)
     places = [key_of(name) for name in order]
     size = len(order)
@@ -45,7 +51,7 @@ def assemble(
         raise UserError("is the name of two peers", name=twice)
     found = {}
     for at, name in enumerate(order):
-        machine = found[name] = RingMachine(name, Random(rng.random()), options)
+        machine = found[name] = machine_class(name, Random(rng.random()), options)
         behind = [order[(at + k) % size] for k in range(1, min(size, 1 + options.successors))]
         machine.table.follow(behind)
         fingers = {
@@ -57,7 +63,10 @@ def assemble(
 
 
 class Ring:
-    """All peers, and who should be responsible for what."""
+    """All peers, and the expected responsibilities."""
+
+    host_class: type[RingHost] = RingHost
+    machine_class: type[RingMachine] = RingMachine
 
     def __init__(self, network: Network, rng: Random, options: RingOptions | None = None) -> None:
         self.world = World(network)
@@ -66,37 +75,39 @@ class Ring:
         self._rng = rng
 
     def join(self, name: str, contacts: Sequence[str] = ()) -> None:
-        """Somebody new, or somebody who was there before."""
-        host = self.hosts.get(name) or RingHost(self.world, name)
+        """Add a new peer, or one that was present before."""
+        host = self.hosts.get(name) or self.host_class(self.world, name)
         self.hosts[name] = host
-        machine = RingMachine(name, Random(self._rng.random()), self.options)
-        host.start(machine, Started(host.life + 1, tuple(contacts)))
+        machine = self.machine_class(name, Random(self._rng.random()), self.options)
+        host.start(machine, Started(host.incarnation + 1, tuple(contacts)))
 
-    def assemble(self, names: Sequence[str], contacts: int = 3) -> None:
-        """A ring that stands already."""
-        machines = assemble(names, self.options, self._rng, self.world.now)
+    def assemble(self, names: Sequence[str], contacts: Sequence[str] = ()) -> None:
+        """Assemble a complete ring; peers know the given contacts, or random ones, from the
+        beginning.
+        """
+        machines = assemble(names, self.options, self._rng, self.world.now, self.machine_class)
         for name, machine in machines.items():
-            host = self.hosts[name] = RingHost(self.world, name)
-            known = self._rng.sample(list(machines), min(len(names), contacts))
-            host.start(machine, Started(host.life + 1, tuple(known)))
+            host = self.hosts[name] = self.host_class(self.world, name)
+            known = contacts or self._rng.sample(list(machines), min(len(names), CONTACTS))
+            host.start(machine, Started(host.incarnation + 1, tuple(known)))
 
     def machine(self, name: str) -> RingMachine:
-        """A peer that is there."""
+        """The machine of a peer that is present."""
         machine = self.hosts[name].machine
         assert isinstance(machine, RingMachine)
         return machine
 
     @property
     def present(self) -> list[str]:
-        """Peers that are there."""
+        """The peers that are present."""
         return [name for name, host in self.hosts.items() if host.machine is not None]
 
     def responsible(self, under: str) -> str:
-        """Who should be responsible for a name, of those that are there."""
+        """The peers that should be responsible for a name, among those present."""
         return self.all_responsible([under])[under]
 
     def all_responsible(self, names: Iterable[str]) -> dict[str, str]:
-        """Who should be responsible for each of many names."""
+        """The peers that should be responsible for each of these names."""
         order = sorted((key_of(name), name) for name in self.present)
         size = len(order)
         return {n: order[bisect_left(order, (key_of(n), "")) % size][1] for n in names}

@@ -12,27 +12,27 @@ from hypothesis import strategies as st
 
 from australis.placement import generate
 from australis.placement.model import Books, Placement, footprint
-from australis.placement.search import at_random
 from australis.placement.use import Use
-from australis.protocols.ants.along import Detour, Stop, best_along
 from australis.protocols.ants.chains import chains, parts
+from australis.protocols.ants.observations import LinkObservation, ServerObservation, Way, used_by
+from australis.protocols.ants.path_search import Detour, Stop, best_along
 from australis.protocols.ants.pheromones import Trips, Vector
-from australis.protocols.ants.sights import LinkSight, ServerSight, Way, used_by
 from australis.queueing.links import Wire
+from research.ants.search import at_random
 
 
 def seen(books: Books, spot) -> Use:  # type: ignore[no-untyped-def]
     return books.use(spot)
 
 
-def server_seen(books: Books, name: str) -> ServerSight:
+def server_seen(books: Books, name: str) -> ServerObservation:
     server = books.network.servers[name]
-    return ServerSight(name, server.speed, server.bound, seen(books, name))
+    return ServerObservation(name, server.speed, server.bound, seen(books, name))
 
 
-def link_seen(books: Books, link: tuple[str, str]) -> LinkSight:
+def link_seen(books: Books, link: tuple[str, str]) -> LinkObservation:
     wire: Wire = books.network.links[link]
-    return LinkSight(wire.latency_s, 1 / wire.bytes_per_s, seen(books, link))
+    return LinkObservation(wire.latency_s, 1 / wire.bytes_per_s, seen(books, link))
 
 
 def way_seen(books: Books, path: tuple[str, ...]) -> Way:

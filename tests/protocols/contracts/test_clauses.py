@@ -13,7 +13,7 @@ from australis.kernel.machine import MessageReceived, Send, SetTimer
 from australis.protocols.contracts.choices import Valuation
 from australis.protocols.contracts.costs import Costs, Levels, Load
 from australis.protocols.contracts.events import ContractOptions, Started, TasksChanged
-from australis.protocols.contracts.messages import Answer, Offer, Verdict
+from australis.protocols.contracts.messages import Answer, Decision, Offer
 from australis.protocols.contracts.participant import ParticipantMachine
 from australis.protocols.contracts.selling import GATHER
 from australis.protocols.contracts.terms import Contract, Task
@@ -144,8 +144,8 @@ def test_a_seller_that_gathers_looks_at_the_best_paid_first() -> None:
     sent = [e for e in seller.selling.decide(51_000) if isinstance(e, Send)]
     assert [e.to for e in sent] == ["b", "a"]
     answers: list[Any] = [e.message for e in sent]
-    assert answers[0] == Answer(1, Verdict.ACCEPTED, 5.0, ("b/0", "b/1"))
-    assert answers[1].verdict is Verdict.REJECTED
+    assert answers[0] == Answer(1, Decision.ACCEPTED, 5.0, ("b/0", "b/1"))
+    assert answers[1].verdict is Decision.REJECTED
 
 
 # --- paying ---------------------------------------------------------------------------------------------

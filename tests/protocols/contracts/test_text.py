@@ -9,7 +9,7 @@ import pytest
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import UserError
 from australis.protocols.contracts.costs import InFlight, Load, Polyline, Step
-from australis.protocols.contracts.text import load
+from australis.protocols.contracts.federation_file import load
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "federation.yaml"
 GOOD = """\
@@ -75,14 +75,15 @@ def test_tasks_of_several_kinds() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[join]", "[joint]", "f.yaml:11: 'a with b' allows tasks of a kind that nobody has: 'joint'"
+        ("[join]", "[joint]", "f.yaml:11: 'a with b' allows a kind of tasks that no participant has: 'joint'"
          " (kinds: filter, join)"),
-        ("filter: 2", "filter: two", "f.yaml:4: 'a' has a setting 'tasks' that should say of"
-         " 'filter' how many"),
-        ("count: 1", "many: 1", "f.yaml:4: 'a' has a setting 'tasks' that should say of 'join'"),
-        ("count: 1", "count: 99999999", "f.yaml:4: 'a' has a setting 'tasks' that should be a num"),
+        ("filter: 2", "filter: two", "f.yaml:5: 'a' has a setting 'tasks.filter' that should be"
+         " a number of tasks, or {count: N, load: ..., query: NAME, state: MB}, not 'two'"),
+        ("count: 1", "many: 1", "f.yaml:6: 'a' has an unknown setting 'tasks.join.many' (known"),
+        ("count: 1", "count: 99999999", "f.yaml:6: 'a' has a setting 'tasks.join.count' that should"
+         " be a number of tasks from 0 to 100,000, not 99999999"),
         ("filter: 2", "filter: 100000", "f.yaml:4: 'a' has 100,001 tasks, more than 100,000"),
-        ("query: alerts", "query: 7", "f.yaml:4: 'a' has a setting 'tasks' that should name a qu"),
+        ("query: alerts", "query: 7", "f.yaml:6: 'a' has a setting 'tasks.join.query' that should be"),
         ("margin: 0.1", "margin: 1.5", "f.yaml:7: 'a' has a setting 'margin' that should be a part"),
         ("ends: 2 min", "ends: 1 min", "f.yaml:11: 'a with b' ends before it begins"),
         ("max_delay: 3 s", "duration: 1 s", "f.yaml:11: 'a with b' has a penalty but does not say"),
@@ -102,10 +103,18 @@ def test_a_mistake_about_kinds_is_told_with_its_line(old: str, new: str, said: s
         ("a with b", "a with c", "f.yaml:6: 'c' is no participant (participants: a, b)"),
         ("a with b", "a and b", "f.yaml:6: 'a and b' should be BUYER with SELLER"),
         ("tasks: 1,", "tasks: -1,", "f.yaml:4: 'b' has a setting 'tasks' that should be a number"),
-        ("[9, 6]", "[9, 1.5]", "f.yaml:4: 'b' has a setting 'cost' that is not convex"),
-        ("[9, 6]", "[9, 0]", "f.yaml:4: 'b' has a setting 'cost' that falls between 5 and 9"),
-        ("queue: 4", "queue: 0", "f.yaml:3: 'a' has a setting 'cost' that should be more than"),
-        ("cost: {cpu: {q", "cost: {gpu: {q", "f.yaml:3: 'a' has a setting 'cost' that should say"),
+        ("[9, 6]", "[9, 1.5]", "f.yaml:4: 'b' has a setting 'cost.cpu' that is not convex"),
+        ("[9, 6]", "[9, 0]", "f.yaml:4: 'b' has a setting 'cost.cpu' that falls between 5 and 9"),
+        (
+            "queue: 4",
+            "queue: 0",
+            "f.yaml:3: 'a' has a setting 'cost.cpu.queue' that should be a num",
+        ),
+        (
+            "cost: {cpu: {q",
+            "cost: {gpu: {q",
+            "f.yaml:3: 'a' has an unknown setting 'cost.gpu' (known: cpu",
+        ),
         ("  a with b", "  a with b: {price: 1}\n  a with b", "f.yaml:7: 'a with b' "),
         ("contracts:", "  c: {tasks: 1}\ncontracts:", "f.yaml:6: 'contracts' do not connect every"),
         ("price: [1, 2], ", "", "f.yaml:6: 'a with b' needs 'price'"),

@@ -6,14 +6,20 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.machine import Effect, Event, MessageReceived, Send, TimerFired
+from australis.protocols.dpc.blocking import Box
 from australis.protocols.dpc.effects import (
+    AnnouncePhase,
     Checkpoint,
     Checkpointed,
-    LaneRestored,
+    RestoredLog,
     RunStable,
     RunTentative,
+    SkipAhead,
+    SkippedAhead,
     StableDone,
     Started,
     TentativeDone,
@@ -24,13 +30,13 @@ from australis.protocols.dpc.messages import (
     HeartbeatReply,
     StableData,
     StreamStatus,
+    SubscriptionState,
     TentativeData,
-    Want,
 )
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import Output, OutputConfig
 from australis.protocols.dpc.replica import ReplicaConfig, ReplicaMachine
-from australis.protocols.dpc.states import Phase, State, Turn
+from australis.protocols.dpc.states import Phase, State, Trigger
 
 STABLE, UP_FAILURE, STABILIZATION, FAILURE = State
 E = TypeVar("E", bound=Effect)
@@ -53,19 +59,23 @@ def bucket(number: int, batch: Any = None) -> Bucket:
     return Bucket(number, (number + 1) * SECOND, batch)
 
 
-def piece(stream: str, after: int, upto: int, **flags: bool) -> StableData:
+def piece(stream: str, after: int, upto: int, **flags: Any) -> StableData:
     """A piece of a stable log."""
     return StableData(
-        stream, after, upto, tuple(bucket(n) for n in range(after + 1, upto + 1)), **flags
+        stream,
+        after,
+        upto,
+        tuple(bucket(n) for n in range(after + 1, upto + 1)),
+        **{"incarnation": 1, **flags},
     )
 
 
 def tentative(stream: str, number: int, epoch: int = 1, batch: Any = None) -> TentativeData:
     """A bucket of an overlay."""
-    return TentativeData(stream, epoch, bucket(number, batch))
+    return TentativeData(stream, epoch, bucket(number, batch), incarnation=1)
 
 
-def want(stream: str = "out", **changes: Any) -> Want:
+def want(stream: str = "out", **changes: Any) -> SubscriptionState:
     """What a consumer wants that has nothing yet."""
     plain: dict[str, Any] = {
         "log": True,
@@ -79,19 +89,20 @@ def want(stream: str = "out", **changes: Any) -> Want:
     values = plain | changes
     if "tentative" not in changes:
         values["tentative"] = values["have"]
-    return Want(stream, **values)
+    return SubscriptionState(stream, **values)
 
 
 def status(
-    stream: str, state: State = STABLE, end: int = -1, begins: int = -1, overlay: bool = True
+    stream: str, state: State = STABLE, end: int = -1, trimmed_upto: int = -1, overlay: bool = True
 ) -> StreamStatus:
     """How a producer says it is doing."""
-    return StreamStatus(stream, state, begins, end, overlay)
+    return StreamStatus(stream, state, trimmed_upto, end, overlay)
 
 
 def of(kind: type[E], effects: Iterable[Any]) -> list[E]:
-    """The effects of one kind."""
-    return [e for e in effects if isinstance(e, kind)]
+    """The effects of one kind; of lane work without what it is to work on."""
+    found = [e for e in effects if isinstance(e, kind)]
+    return [replace(e, inputs=()) if hasattr(e, "inputs") else e for e in found]
 
 
 def sent(kind: type[Any], effects: Iterable[Any]) -> list[tuple[str, Any]]:
@@ -129,11 +140,13 @@ class Driver:
         self.now += after_us
         return self.event(TimerFired(name))
 
-    def answer(self, node: str, *statuses: StreamStatus, life: int = 1) -> list[Effect]:
+    def answer(self, node: str, *statuses: StreamStatus, incarnation: int = 1) -> list[Effect]:
         """A node answers a heartbeat; a new one, if it has answered the last already."""
         effects = self.timer(after_us=0) if self._answered.get(node) == self._asked[node] else []
         self._answered[node] = self._asked[node]
-        return effects + self.message(node, HeartbeatReply(life, self._asked[node], statuses))
+        return effects + self.message(
+            node, HeartbeatReply(incarnation, self._asked[node], statuses, self.now)
+        )
 
     def silence(self, seconds: float, **answers: StreamStatus) -> list[Effect]:
         """Heartbeats for so long, answered only by the nodes named."""
@@ -167,9 +180,8 @@ class Node(Driver):
         streams: dict[str, tuple[str, ...]] = {}
         for node in producers or ("x1", "x2", "y1"):
             streams[node[0]] = (*streams.get(node[0], ()), node)
-        output = OutputConfig(
-            "out", tuple(streams), consumers, frozenset(blocking), hops_ahead, span
-        )
+        box = Box(tuple(streams), ("out",), tuple(blocking))
+        output = OutputConfig("out", tuple(streams), consumers, (box,), hops_ahead, span)
         config = ReplicaConfig(name, streams, (output,), peers)
         super().__init__(ReplicaMachine(config, options(**changes), Random(1)))
         self.nodes = [n for nodes in streams.values() for n in nodes]
@@ -182,9 +194,9 @@ class Node(Driver):
         out: Output = self.machine.outputs["out"]
         return out
 
-    def start(self, upto: int = -1, end: int = -1, begins: int = -1) -> list[Effect]:
-        """Begin a life with this much on the disk."""
-        return self.event(Started(1, (LaneRestored("out", upto, begins, end),)))
+    def start(self, upto: int = -1, end: int = -1, trimmed_upto: int = -1) -> list[Effect]:
+        """Begin an incarnation with this much on the disk."""
+        return self.event(Started(1, (RestoredLog("out", upto, trimmed_upto, end),)))
 
     def stable(self, upto: int = 0) -> Node:
         """Begin, all inputs stable up to a bucket; the node is STABLE then."""
@@ -210,8 +222,8 @@ class Node(Driver):
         """A producer sends a bucket of its overlay."""
         return self.message(node, tentative(node[0], number, epoch))
 
-    def turns(self) -> list[Turn]:
-        return [turn for _, turn in self.out.turns]
+    def turns(self) -> list[Trigger]:
+        return [e.trigger for e in of(AnnouncePhase, self.effects)]
 
     def perform(self, effect: Effect) -> list[Effect]:
         if isinstance(effect, RunStable | RunTentative) and self.slow:
@@ -229,6 +241,8 @@ class Node(Driver):
                     effect.output, effect.epoch, effect.bucket, effect.entered_us, None
                 )
                 return self.event(done)
+            case SkipAhead(output=output):
+                return self.event(SkippedAhead(output))
             case Checkpoint():
                 return self.event(Checkpointed(effect.output, self.out.upto))
         return []

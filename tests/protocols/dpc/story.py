@@ -12,6 +12,7 @@ from australis.diagram.build import DiagramBuilder
 from australis.diagram.model import Diagram
 from australis.kernel.durations import SECOND
 from australis.kernel.machine import Event
+from australis.protocols.dpc.effects import AnnouncePhase
 from australis.protocols.dpc.proxies import (
     ClientMachine,
     Insertions,
@@ -20,7 +21,6 @@ from australis.protocols.dpc.proxies import (
     Tentatives,
     Undo,
 )
-from australis.protocols.dpc.states import TRANSITIONS
 from australis.protocols.dpc.topology import replicate
 from australis.sim.dpc.engine import Digest, DigestEngine
 from australis.sim.dpc.faults import Fault, Kind
@@ -121,8 +121,6 @@ class Play:
         self.lines: list[Line] = []
         self.watch = Watch()
         self.moments: list[tuple[int, Callable[[Run], None]]] = []
-        self._seen: dict[tuple[str, int, str], int] = {}
-        """How many turns of each output, in each life, were told."""
         self.run = Run(self._loud(scenario), extra=lambda run: [self.watch])
         self._short = {c.name: CLIENT for c in scenario.topology.clients}
         if len(self._short) > 1:
@@ -184,9 +182,11 @@ class Play:
                 super().crash()
                 play._tell(self.name, "down")
 
-            def take(self, event: Event) -> None:
-                super().take(event)
-                play._look(self)
+            def phase_changed(self, machine: str, effect: AnnouncePhase) -> None:
+                super().phase_changed(machine, effect)
+                several = f" ({effect.output})" if len(self.machine.outputs) > 1 else ""
+                said = f"{effect.was.value} -> {effect.now.value}{several}: {effect.trigger.value}"
+                play._tell(self.name, said)
 
         class LoudClient(ClientMachine):
             def handle(self, event: Event, now: int) -> Any:
@@ -199,18 +199,6 @@ class Play:
                 return effects
 
         return replace(scenario, replica_host=LoudHost, client_class=LoudClient)
-
-    def _look(self, host: ReplicaHost) -> None:
-        """Tell the turns a node has taken since it was last looked at."""
-        if host.machine is None:
-            return
-        for stream, output in host.machine.outputs.items():
-            key = (host.name, host.life, stream)
-            for before, turn in output.turns[self._seen.get(key, 0) :]:
-                several = f" ({stream})" if len(host.machine.outputs) > 1 else ""
-                after = TRANSITIONS[before, turn]
-                self._tell(host.name, f"{before.value} -> {after.value}{several}: {turn.value}")
-            self._seen[key] = len(output.turns)
 
 
 def _where(one: Fault) -> str:

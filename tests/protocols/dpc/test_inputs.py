@@ -19,6 +19,7 @@ from australis.kernel.durations import SECOND
 from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.messages import HeartbeatReply
 from australis.protocols.dpc.monitor import Monitor
+from australis.protocols.dpc.options import Lease, LogBounds
 from australis.protocols.dpc.states import State
 
 
@@ -35,8 +36,8 @@ class Reader:
         for name, said in states.items():
             state, end = said if isinstance(said, tuple) else (said, self.input.have)
             monitor = self.monitors[name]
-            reply = HeartbeatReply(1, monitor.next_number(), (status("x", state, end),))
-            monitor.replied(reply)
+            reply = HeartbeatReply(1, monitor.next_number(0), (status("x", state, end),), 0)
+            monitor.replied(reply, 0)
         self.input.choose(self.now)
 
     def take(self, after: int, upto: int, sender: str = "x1", **flags: bool) -> bool:
@@ -56,7 +57,8 @@ def test_where_replicas_take_turns_one_gives_new_tuples_and_one_corrections() ->
     r.say(x2=STABILIZATION)
     assert r.choice == ("x1", "x2")
     quiet = status("x", STABILIZATION, 0, overlay=False)
-    r.monitors["x2"].replied(HeartbeatReply(1, r.monitors["x2"].next_number(), (quiet,)))
+    x2 = r.monitors["x2"]
+    x2.replied(HeartbeatReply(1, x2.next_number(0), (quiet,), 0), 0)
     r.say(x1=STABILIZATION)
     assert r.choice == ("x1", "x2"), "x1 has its turn too, but is still the one for new tuples"
     r.say(x2=STABLE)
@@ -102,14 +104,46 @@ def test_logs_that_keep_only_so_much_are_not_waited_for() -> None:
         r = Reader(**changes)
         r.take(-1, 10)
         r.say(x1=(x1, end))
-        ahead = status("x", STABLE, 80, begins=60)
-        r.monitors["x2"].replied(HeartbeatReply(1, r.monitors["x2"].next_number(), (ahead,)))
+        ahead = status("x", STABLE, 80, trimmed_upto=60)
+        x2 = r.monitors["x2"]
+        x2.replied(HeartbeatReply(1, x2.next_number(0), (ahead,), 0), 0)
         return r.input.gone_upto
 
     assert gone(UP_FAILURE, 10, keep_log=20) == 60
     assert gone(UP_FAILURE, 11, keep_log=20) is None, "it has it"
     assert gone(STABILIZATION, 10, keep_log=20) is None, "it will have it soon"
     assert gone(UP_FAILURE, 10) is None, "logs that keep everything are waited for"
+
+
+def test_what_is_gone_is_gone_though_full_logs_keep_all_replicas_from_being_stable() -> None:
+    def gone(trimmed_upto: int, **changes: Any) -> tuple[int | None, bool]:
+        r = Reader(**changes)
+        r.take(-1, 10)
+        behind = status("x", UP_FAILURE, 80, trimmed_upto=trimmed_upto)
+        for monitor in r.monitors.values():
+            monitor.replied(HeartbeatReply(1, monitor.next_number(0), (behind,), 0), 0)
+        return r.input.gone_upto, r.input.forgotten
+
+    bounds = LogBounds(max_buckets=70)
+    assert gone(20) == (None, False), "they will be stable soon"
+    assert gone(20, log=bounds) == (20, True)
+    assert gone(10, log=bounds) == (None, False)
+
+
+def test_where_logs_let_go_of_replicas_those_count_that_answer() -> None:
+    def forgotten(**changes: Any) -> bool:
+        r = Reader(**changes)
+        r.take(-1, 10)
+        r.say(x1=(STABLE, 10))
+        ahead = status("x", STABLE, 80, trimmed_upto=60)
+        x1, x2 = r.monitors.values()
+        for _ in range(10):
+            x1.next_number(0, regular=True)
+        x2.replied(HeartbeatReply(1, x2.next_number(0), (ahead,), 0), 0)
+        return r.input.forgotten
+
+    assert not forgotten()
+    assert forgotten(leases={"n1": Lease(20 * SECOND, ("n2",))})
 
 
 # --- stable data ------------------------------------------------------------------------
@@ -145,9 +179,9 @@ def test_a_piece_received_twice_brings_nothing_new() -> None:
 def test_of_a_piece_that_overlaps_only_the_new_part_counts() -> None:
     r = Reader()
     r.take(-1, 1)
-    first = r.input.stable[1]
+    first = r.input.stable.get(1)
     assert r.take(0, 2)
-    assert r.input.stable[1] is first
+    assert r.input.stable.get(1) is first
     assert r.input.have == 2
 
 
@@ -329,8 +363,8 @@ def test_a_stable_replica_that_lags_far_behind_another_does_not_count_as_stable(
 def test_a_replica_whose_log_begins_too_late_cannot_be_read() -> None:
     r = Reader()
     monitor = r.monitors["x1"]
-    reply = HeartbeatReply(1, monitor.next_number(), (status("x", STABLE, 9, begins=4),))
-    monitor.replied(reply)
+    reply = HeartbeatReply(1, monitor.next_number(0), (status("x", STABLE, 9, trimmed_upto=4),), 0)
+    monitor.replied(reply, 0)
     r.say(x2=(STABLE, 9))
     assert r.input.states()["x1"] is FAILURE
     assert r.choice == ("x2", None)

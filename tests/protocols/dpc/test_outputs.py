@@ -21,8 +21,8 @@ from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.machine import Effect, SetTimer
 from australis.protocols.dpc.effects import DropLane, ForkLane, RunStable, RunTentative, SkipAhead
 from australis.protocols.dpc.messages import Heartbeat, TentativeData
-from australis.protocols.dpc.options import Deadline, Policy
-from australis.protocols.dpc.states import TRANSITIONS, Phase, State, Turn
+from australis.protocols.dpc.options import Deadline, LogBounds, Policy
+from australis.protocols.dpc.states import TRANSITIONS, Phase, State, Trigger
 
 DUE = 4 * SECOND - 100 * MILLISECOND
 """How long a bucket may wait one hop before the client: X less an allowance for the hop."""
@@ -63,7 +63,7 @@ def test_recovering_caught_up() -> None:
     node.answer("x1", status("x", STABLE))
     assert node.out.phase is Phase.RECOVERING, "y was not heard yet"
     node.answer("y1", status("y", STABLE))
-    assert node.turns() == [Turn.CAUGHT_UP]
+    assert node.turns() == [Trigger.CAUGHT_UP]
     assert node.out.phase is Phase.STABLE
 
 
@@ -72,7 +72,7 @@ def test_recovering_caught_up_while_an_input_is_missing() -> None:
     node.start()
     node.answer("x1", status("x", STABLE))
     node.answer("y1", status("y", FAILURE))
-    assert node.turns() == [Turn.CAUGHT_UP_FAILING]
+    assert node.turns() == [Trigger.CAUGHT_UP_FAILING]
     assert node.out.phase is Phase.UP_FAILURE
 
 
@@ -91,7 +91,7 @@ def test_recovering_lasts_until_the_inputs_are_caught_up_with() -> None:
 def test_stable_an_input_fails() -> None:
     node = Node("x1", "y1").stable()
     node.answer("y1", status("y", UP_FAILURE))
-    assert node.turns()[-1] is Turn.INPUT_FAILED
+    assert node.turns()[-1] is Trigger.INPUT_FAILED
     assert node.out.phase is Phase.UP_FAILURE
 
 
@@ -107,14 +107,14 @@ def test_stable_a_bucket_is_released_early() -> None:
     node.give("x1", 1, 0)
     node.now += DUE
     node.timer("release out", 0)
-    assert node.turns()[-1] is Turn.RELEASED_EARLY
+    assert node.turns()[-1] is Trigger.RELEASED_EARLY
     assert node.out.phase is Phase.UP_FAILURE
 
 
 def test_up_failure_masked() -> None:
     node = failing()
     heal(node, 1)
-    assert node.turns()[-1] is Turn.MASKED
+    assert node.turns()[-1] is Trigger.MASKED
     assert node.out.phase is Phase.STABLE
     assert of(ForkLane, node.effects) == []
 
@@ -124,10 +124,10 @@ def test_up_failure_reconciling_then_corrected() -> None:
     heal(node, 1)
     node.slow = True
     node.give("y1", 1, 0)
-    assert node.turns()[-1] is Turn.RECONCILING
+    assert node.turns()[-1] is Trigger.RECONCILING
     assert node.out.phase is Phase.STABILIZATION
     effects = node.work()
-    assert node.turns()[-1] is Turn.CORRECTED
+    assert node.turns()[-1] is Trigger.CORRECTED
     assert node.out.phase is Phase.STABLE
     assert len(of(DropLane, effects)) == 1
     assert not node.out.forked
@@ -141,14 +141,14 @@ def test_stabilization_fails_again() -> None:
     assert node.out.phase is Phase.STABILIZATION
     effects = node.answer("x1", status("x", FAILURE, 1))
     effects += node.silence(2, y1=status("y", STABLE, 1))
-    assert node.turns()[-1] is Turn.FAILED_AGAIN
+    assert node.turns()[-1] is Trigger.FAILED_AGAIN
     assert node.out.phase is Phase.UP_FAILURE
     assert len(of(DropLane, effects)) == 1, "the next overlay begins behind a longer log"
 
 
 def convergent(node: Node) -> list[Effect]:
     """The only replica of x has forgotten everything up to bucket 40; y is there and goes on."""
-    effects = node.answer("x1", status("x", STABLE, 60, begins=40))
+    effects = node.answer("x1", status("x", STABLE, 60, trimmed_upto=40))
     assert of(SkipAhead, effects) == [], "not before all inputs are there"
     effects = node.answer("y1", status("y", STABLE, 60))
     have = node.machine.inputs["y"].have
@@ -163,14 +163,14 @@ def test_skipped_from_recovering() -> None:
     node.start()
     effects = convergent(node)
     assert of(SkipAhead, effects) == [SkipAhead("out", 40, 42)]
-    assert node.turns() == [Turn.SKIPPED]
+    assert node.turns() == [Trigger.SKIPPED]
     assert node.out.phase is Phase.RECOVERING
 
 
 def test_skipped_from_stable() -> None:
     node = Node("x1", "y1", **BOUNDED).stable()  # type: ignore[arg-type]
     assert of(SkipAhead, convergent(node)) == [SkipAhead("out", 40, 42)]
-    assert node.turns()[-2:] == [Turn.INPUT_FAILED, Turn.SKIPPED]
+    assert node.turns()[-2:] == [Trigger.INPUT_FAILED, Trigger.SKIPPED]
     assert node.out.phase is Phase.RECOVERING
     assert {i.have for i in node.out.inputs} == {40}, "all inputs are read on from there"
 
@@ -178,17 +178,17 @@ def test_skipped_from_stable() -> None:
 def test_skipped_from_up_failure() -> None:
     node = failing(**BOUNDED)
     assert of(SkipAhead, convergent(node)) == [SkipAhead("out", 40, 42)]
-    assert node.turns()[-1] is Turn.SKIPPED
+    assert node.turns()[-1] is Trigger.SKIPPED
 
 
 def test_a_tentative_lane_goes_on_while_the_stable_one_begins_anew() -> None:
     node = forked(**BOUNDED)
     node.give("x1", 45, 1)
     assert node.out.tentative_upto == 45
-    effects = node.answer("y1", status("y", STABLE, 60, begins=40))
+    effects = node.answer("y1", status("y", STABLE, 60, trimmed_upto=40))
     assert of(SkipAhead, effects) == [SkipAhead("out", 40, 42)]
     assert of(DropLane, effects) == []
-    assert Turn.SKIPPED not in node.turns()
+    assert Trigger.SKIPPED not in node.turns()
 
 
 def test_a_lane_that_is_not_convergent_waits_instead() -> None:
@@ -199,28 +199,28 @@ def test_a_lane_that_is_not_convergent_waits_instead() -> None:
 
 def test_the_turns_above_are_all_there_are() -> None:
     tested = {
-        (Phase.RECOVERING, Turn.CAUGHT_UP),
-        (Phase.RECOVERING, Turn.CAUGHT_UP_FAILING),
-        (Phase.STABLE, Turn.INPUT_FAILED),
-        (Phase.STABLE, Turn.RELEASED_EARLY),
-        (Phase.UP_FAILURE, Turn.MASKED),
-        (Phase.UP_FAILURE, Turn.RECONCILING),
-        (Phase.STABILIZATION, Turn.CORRECTED),
-        (Phase.STABILIZATION, Turn.FAILED_AGAIN),
+        (Phase.RECOVERING, Trigger.CAUGHT_UP),
+        (Phase.RECOVERING, Trigger.CAUGHT_UP_FAILING),
+        (Phase.STABLE, Trigger.INPUT_FAILED),
+        (Phase.STABLE, Trigger.RELEASED_EARLY),
+        (Phase.UP_FAILURE, Trigger.MASKED),
+        (Phase.UP_FAILURE, Trigger.RECONCILING),
+        (Phase.STABILIZATION, Trigger.CORRECTED),
+        (Phase.STABILIZATION, Trigger.FAILED_AGAIN),
     }
     skipped = {Phase.RECOVERING, Phase.UP_FAILURE}
-    assert set(TRANSITIONS) == tested | {(phase, Turn.SKIPPED) for phase in skipped}
+    assert set(TRANSITIONS) == tested | {(phase, Trigger.SKIPPED) for phase in skipped}
 
 
-ILLEGAL = [pair for pair in product(Phase, Turn) if pair not in TRANSITIONS]
+ILLEGAL = [pair for pair in product(Phase, Trigger) if pair not in TRANSITIONS]
 
 
-@pytest.mark.parametrize(("phase", "turn"), ILLEGAL, ids=lambda one: one.name)
-def test_any_other_turn_is_an_error(phase: Phase, turn: Turn) -> None:
+@pytest.mark.parametrize(("phase", "trigger"), ILLEGAL, ids=lambda one: one.name)
+def test_any_other_turn_is_an_error(phase: Phase, trigger: Trigger) -> None:
     out = Node().out
     out.phase = phase
     with pytest.raises((KeyError, AssertionError)):
-        out._go(turn)
+        out._go(trigger)
 
 
 # --- what is advertised (appendix A) -----------------------------------------------------------
@@ -305,7 +305,7 @@ def test_what_the_log_holds_already_is_not_logged_again() -> None:
 
 
 def test_a_full_log_makes_the_lane_wait() -> None:
-    node = Node("x1", "y1", max_log=3).stable(2)
+    node = Node("x1", "y1", log=LogBounds(max_buckets=3)).stable(2)
     node.give("x1", 5, 2)
     assert of(RunStable, node.give("y1", 5, 2)) == []
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
 from protocols.dpc.hand import (
     FAILURE,
     STABLE,
@@ -23,17 +21,19 @@ from protocols.dpc.hand import (
 from australis.kernel.durations import SECOND
 from australis.kernel.machine import Effect, SetTimer
 from australis.protocols.dpc.effects import (
+    AnnounceLease,
     BucketClosed,
-    CloseBucket,
     Consumed,
     Deliver,
-    LaneRestored,
+    LimitSource,
+    RestoredLog,
     SendHead,
     SendLog,
     Started,
     Truncate,
 )
 from australis.protocols.dpc.messages import Heartbeat, HeartbeatReply
+from australis.protocols.dpc.options import Lease, LogBounds
 from australis.protocols.dpc.proxies import (
     ClientMachine,
     Insertions,
@@ -50,107 +50,73 @@ class Source(Driver):
 
     def __init__(self, *consumers: str, **changes: Any) -> None:
         super().__init__(SourceMachine("s", consumers or ("c",), options(**changes)))
-        self.closes: list[CloseBucket] = []
         self._number = 0
 
     def start(self, end: int = -1, at_s: float = 0.0) -> list[Effect]:
         self.now = int(at_s * SECOND)
-        return self.event(Started(1, (LaneRestored("s", end, -1, end),)))
+        return self.event(Started(1, (RestoredLog("s", end, -1, end),)))
 
-    def event(self, event: Any) -> list[Effect]:
-        effects = super().event(event)
-        self.closes += of(CloseBucket, effects)
-        return effects
-
-    def at(self, seconds: float) -> list[Effect]:
-        self.now = int(seconds * SECOND)
-        return self.timer("close", 0)
-
-    def logged(self) -> list[Effect]:
-        """The disk has what it was last told to log."""
-        return self.event(BucketClosed("s", self.closes[-1].upto))
+    def logged(self, upto: int) -> list[Effect]:
+        """The disk has the buckets up to this one."""
+        return self.event(BucketClosed("s", upto))
 
     def hear(self, name: str = "c", **said: Any) -> list[Effect]:
         self._number += 1
         return self.message(name, Heartbeat(1, self._number, (want("s", **said),)))
 
 
+def log_of(effects: list[Effect]) -> list[object]:
+    return of(Truncate, effects) + of(AnnounceLease, effects)
+
+
 # --- the source -------------------------------------------------------------------------------
-
-
-def test_a_source_closes_each_bucket_when_it_is_over() -> None:
-    s = Source()
-    assert of(SetTimer, s.start()) == [SetTimer("close", SECOND)]
-    assert s.closes == []
-    s.at(1.0)
-    assert s.closes == [CloseBucket("s", -1, 0, SECOND)]
 
 
 def test_a_source_shows_nothing_before_it_is_logged() -> None:
     s = Source()
     s.start()
-    s.hear()
-    assert of(SendLog, s.at(1.0)) == []
     assert of(SendLog, s.hear()) == []
-    assert of(SendLog, s.logged()) == [SendLog("c", "s", -1, 0, False, False)]
+    assert of(SendLog, s.logged(0)) == [SendLog("c", "s", -1, 0, False, False)]
 
 
-def test_a_source_logs_one_piece_at_a_time() -> None:
+def test_a_source_whose_log_is_full_is_limited_until_consumers_acknowledge() -> None:
+    s = Source(log=LogBounds(max_buckets=4))
+    assert of(LimitSource, s.start(end=2)) == [LimitSource("s", 3)]
+    assert of(LimitSource, s.hear(have=1, acknowledged=0)) == [LimitSource("s", 4)]
+    assert of(LimitSource, s.hear(have=1, acknowledged=0)) == []
+
+
+def test_a_source_looks_at_leases_though_nobody_is_heard_any_more() -> None:
+    s = Source(leases={"c": Lease(20 * SECOND)})
+    assert [e.name for e in of(SetTimer, s.start(end=2))] == ["leases"]
+    assert log_of(s.timer("leases", 20 * SECOND)) == []
+    effects = s.timer("leases", SECOND)
+    assert log_of(effects) == [
+        Truncate("s", 2),
+        AnnounceLease("s", "c", 21 * SECOND, lapsed=True, acknowledged=-1),
+    ]
+    assert [e.name for e in of(SetTimer, effects)] == ["leases"]
+    assert of(AnnounceLease, s.hear(have=2, acknowledged=2)) == [
+        AnnounceLease("s", "c", 21 * SECOND, lapsed=False, acknowledged=-1)
+    ]
+
+
+def test_a_lease_begins_anew_when_the_producer_restarts() -> None:
+    s = Source(leases={"c": Lease(20 * SECOND)})
+    s.start(end=2, at_s=1000)
+    assert log_of(s.timer("leases", 19 * SECOND)) == []
+
+
+def test_a_source_without_a_bound_is_never_limited() -> None:
     s = Source()
-    s.start()
-    s.at(1.0)
-    s.at(2.0)
-    assert len(s.closes) == 1
-    s.logged()
-    s.at(3.0)
-    assert s.closes[-1] == CloseBucket("s", 0, 2, 3 * SECOND)
-
-
-def test_a_source_that_was_down_goes_on_behind_its_last_boundary() -> None:
-    s = Source()
-    s.start(end=4, at_s=9.5)
-    assert s.closes == [CloseBucket("s", 4, 8, int(9.5 * SECOND))]
-
-
-def test_a_source_whose_clock_was_set_back_waits_until_it_has_passed_its_boundary() -> None:
-    s = Source()
-    effects = s.start(end=9, at_s=3.0)
-    assert s.closes == []
-    assert of(SetTimer, effects) == [SetTimer("close", 11 * SECOND)]
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 20 * SECOND), st.sampled_from(["tick", "logged", "restart"])),
-        max_size=30,
-    )
-)
-def test_a_source_never_stamps_below_its_boundary_whatever_its_clock_does(
-    steps: list[tuple[int, str]],
-) -> None:
-    s = Source()
-    s.start()
-    durable = -1
-    for now, kind in steps:
-        known = len(s.closes)
-        s.now = now
-        if kind == "tick":
-            s.timer("close", 0)
-        elif kind == "logged" and s.machine.closing:
-            durable = s.closes[-1].upto
-            s.logged()
-        elif kind == "restart":
-            s.machine = SourceMachine("s", ("c",), options())
-            s.start(end=durable, at_s=now / SECOND)
-        for close in s.closes[known:]:
-            assert durable == close.after < close.upto
+    effects = s.start(end=2) + s.hear(have=1, acknowledged=0)
+    assert of(LimitSource, effects) == []
 
 
 def test_a_source_serves_all_replicas_and_keeps_what_one_of_them_lacks() -> None:
     s = Source("c", "d")
     s.start()
-    s.at(3.0)
-    s.logged()
+    s.logged(2)
     assert of(SendLog, s.hear("c", have=2, acknowledged=2)) == []
     effects = s.hear("d")
     assert of(SendLog, effects) == [SendLog("d", "s", -1, 2, False, False)]
@@ -165,23 +131,10 @@ def test_a_source_is_always_stable() -> None:
     assert [(one.state, one.end) for one in reply.streams] == [(STABLE, 4)]
 
 
-def test_a_full_log_stops_the_source() -> None:
-    s = Source(max_log=3)
-    s.start()
-    s.at(3.0)
-    s.logged()
-    s.at(4.0)
-    assert len(s.closes) == 1
-    s.hear(have=2, acknowledged=0)
-    s.at(5.0)
-    assert s.closes[-1].after == 2
-
-
 def test_the_head_is_sent_to_a_replica_that_is_far_behind() -> None:
     s = Source(send_window=4)
     s.start()
-    s.at(20.0)
-    s.logged()
+    s.logged(19)
     effects = s.hear(head=True, overlay=True)
     assert of(SendLog, effects) == [SendLog("c", "s", -1, 3, False, False)]
     assert of(SendHead, effects)[-1] == SendHead("c", "s", 19)
@@ -264,7 +217,7 @@ def test_a_client_that_holds_the_log_acknowledges_what_its_application_has_consu
 
 def test_a_client_that_holds_the_log_begins_where_it_was() -> None:
     c = Client(hold=True)
-    c.event(Started(2, (LaneRestored("x", 7, 7, 7),)))
+    c.event(Started(2, (RestoredLog("x", 7, 7, 7),)))
     assert acknowledged(c.timer()) == {7}
 
 
@@ -358,17 +311,30 @@ def test_a_client_is_told_what_is_gone_for_good() -> None:
     c = Client("x1", keep_log=20).failing("x1")
     c.stable(-1, 3)
     c.maybe(4)
-    c.answer("x1", status("x", STABLE, 60, begins=40))
+    c.answer("x1", status("x", STABLE, 60, trimmed_upto=40))
     assert told(c.timer()) == ["U3", "SKIPPED 4-40", "REC_DONE"]
     assert c.stable(40, 41) == ["S41"]
 
 
+def test_a_client_whose_lease_has_lapsed_is_told_what_is_gone() -> None:
+    c = Client("x1", leases={"c": Lease(20 * SECOND)})
+    c.answer("x1", status("x", STABLE, 5))
+    c.message("x1", piece("x", -1, 4))
+    c.answer("x1", status("x", STABLE, 60, trimmed_upto=40))
+    assert told(c.timer()) == ["SKIPPED 5-40"]
+
+
 def test_without_bounded_logs_a_client_waits_for_a_replica_that_has_it() -> None:
-    c = Client("x1").failing("x1")
+    c = Client("x1", "x2")
     c.stable(-1, 3)
-    c.answer("x1", status("x", STABLE, 60, begins=40))
-    assert told(c.timer()) == []
+    begun_anew = status("x", STABLE, 60, trimmed_upto=40)
+    c.silence(5, x1=begun_anew)
+    assert told(c.timer()) == [], "x2 may have it"
     assert c.stable(40, 41) == []
+    c.answer("x2", begun_anew)
+    c.answer("x1", begun_anew)
+    assert told(c.timer()) == ["SKIPPED 4-40"], "no replica has it"
+    assert c.stable(40, 41) == ["S41"]
 
 
 def test_a_guest_goes_on_at_the_end_of_what_the_replicas_that_answer_have_forgotten() -> None:
@@ -376,7 +342,7 @@ def test_a_guest_goes_on_at_the_end_of_what_the_replicas_that_answer_have_forgot
     c.stable(-1, 3)
     c.maybe(4)
     c.silence(5, x2=status("x", STABLE, 3))
-    effects = c.answer("x2", status("x", STABLE, 60, begins=40))
+    effects = c.answer("x2", status("x", STABLE, 60, trimmed_upto=40))
     assert told(effects) == ["U3", "SKIPPED 4-60", "REC_DONE"]
     wants = [heartbeat.wants[0] for _, heartbeat in sent(Heartbeat, effects)]
     assert {(want.have, want.head) for want in wants[-2:]} == {(60, False)}, "at once"
@@ -390,5 +356,5 @@ def test_what_was_told_tentatively_is_undone_before_it_is_skipped_4_9_4() -> Non
     c.maybe(2)
     assert c.stable(0, 1) == ["U0", "S1"]
     assert c.maybe(3) == ["T3"]
-    c.answer("x1", status("x", STABLE, 60, begins=40))
+    c.answer("x1", status("x", STABLE, 60, trimmed_upto=40))
     assert told(c.timer()) == ["U1", "SKIPPED 2-40", "REC_DONE"]

@@ -7,7 +7,7 @@ from typing import Any
 from protocols.dpc.hand import FAILURE, STABLE, UP_FAILURE, Node, of, sent, status, want
 
 from australis.kernel.durations import MILLISECOND
-from australis.kernel.machine import SetTimer
+from australis.kernel.machine import Send, SetTimer
 from australis.protocols.dpc.effects import (
     Checkpoint,
     InstallSnapshot,
@@ -22,11 +22,12 @@ from australis.protocols.dpc.effects import (
 from australis.protocols.dpc.messages import (
     Heartbeat,
     HeartbeatReply,
+    NoSnapshot,
     Snapshot,
     SnapshotRequest,
     StableData,
 )
-from australis.protocols.dpc.states import Phase, Turn
+from australis.protocols.dpc.states import Phase, Trigger
 
 
 def heartbeat(number: int, **said: Any) -> Heartbeat:
@@ -82,7 +83,7 @@ def test_what_all_consumers_acknowledged_is_truncated() -> None:
     assert of(Truncate, node.message("d", heartbeat(1, have=5, acknowledged=2))) == [
         Truncate("out", 2)
     ]
-    assert node.out.begins == 2
+    assert node.out.trimmed_upto == 2
 
 
 def acknowledged(node: Node) -> set[int]:
@@ -147,13 +148,14 @@ def test_a_node_without_state_processes_nothing() -> None:
 
 def test_a_replica_ships_its_checkpoint() -> None:
     node = Node("x1", "y1", peers=("n2",)).stable(4)
-    assert node.message("n2", SnapshotRequest("out")) == [ShipSnapshot("n2", "out")]
+    assert node.message("n2", SnapshotRequest("out")) == [ShipSnapshot("n2", "out", 4, node.now)]
 
 
 def test_a_replica_that_has_no_checkpoint_cannot_help() -> None:
     node = Node("x1", "y1", peers=("n2",))
     node.start()
-    assert node.message("n2", SnapshotRequest("out")) == []
+    effects = node.message("n2", SnapshotRequest("out"))
+    assert effects == [Send("n2", NoSnapshot("out", lost=False))]
 
 
 def test_a_snapshot_is_installed_once_and_only_where_it_is_needed() -> None:
@@ -176,15 +178,16 @@ def test_a_second_snapshot_does_not_come_between() -> None:
 
 def test_a_state_that_has_not_converged_is_not_handed_on() -> None:
     node = Node("x1", "y1", peers=("n2",), span=5, keep_log=20).stable(4)
-    assert node.message("n2", SnapshotRequest("out")) == [ShipSnapshot("n2", "out")]
+    assert node.message("n2", SnapshotRequest("out")) == [ShipSnapshot("n2", "out", 4, node.now)]
     node.out.converges_at = node.out.checkpointed + 1
-    assert node.message("n2", SnapshotRequest("out")) == []
+    effects = node.message("n2", SnapshotRequest("out"))
+    assert effects == [Send("n2", NoSnapshot("out", lost=False, right_from=5))]
 
 
 def left_behind() -> Node:
     """A node that reads on behind bucket 4 where the log begins behind bucket 9."""
     node = Node("x1", "y1", peers=("n2",)).stable(4)
-    node.answer("x1", status("x", STABLE, 20, begins=9))
+    node.answer("x1", status("x", STABLE, 20, trimmed_upto=9))
     return node
 
 
@@ -193,7 +196,8 @@ def test_a_node_that_no_log_can_help_any_more_asks_for_a_newer_state() -> None:
     assert sent(SnapshotRequest, node.timer()) == [("n2", SnapshotRequest("out"))]
     assert node.out.state is FAILURE
     assert node.message("n2", Snapshot("out", 3, 0, "older")) == []
-    assert node.message("n2", Snapshot("out", 9, 0, "new")) == [InstallSnapshot("out", 9, 0, "new")]
+    installs = InstallSnapshot("out", 9, 7, "new")
+    assert node.message("n2", Snapshot("out", 9, node.now - 7, "new")) == [installs]
 
 
 def test_a_node_that_stabilizes_first_gives_up() -> None:
@@ -201,7 +205,7 @@ def test_a_node_that_stabilizes_first_gives_up() -> None:
     node.out.phase = Phase.STABILIZATION
     node.timer()
     node.timer()
-    assert node.turns()[-2:] == [Turn.FAILED_AGAIN, Turn.SKIPPED]
+    assert node.turns()[-2:] == [Trigger.FAILED_AGAIN, Trigger.SKIPPED]
 
 
 def test_after_a_snapshot_the_node_reads_on_behind_it() -> None:
@@ -211,7 +215,7 @@ def test_after_a_snapshot_the_node_reads_on_behind_it() -> None:
     effects = node.event(SnapshotInstalled("out", 7, 3))
     assert {h.wants[0].have for _, h in sent(Heartbeat, effects)} == {7}
     assert (node.out.upto, node.out.end) == (7, 7)
-    assert node.out.begins == 3, "the log came with it"
+    assert node.out.trimmed_upto == 3, "the log came with it"
     node.all_answer(STABLE, 8)
     assert node.out.state is STABLE
     assert of(RunStable, node.all_give(9, after=7)) == [RunStable("out", 7, 9, 7)]

@@ -1,4 +1,4 @@
-"""The outgoing half of the DataPath: replay, corrections, overlays and truncation."""
+"""The producing half of a subscription: replay, corrections, overlays and truncation."""
 
 from __future__ import annotations
 
@@ -6,25 +6,31 @@ from typing import Any
 
 from protocols.dpc.hand import bucket, sent, want
 
-from australis.protocols.dpc.effects import SendHead, SendLog, Truncate
+from australis.kernel.durations import SECOND
+from australis.protocols.dpc.effects import AnnounceLease, SendHead, SendLog, Truncate
 from australis.protocols.dpc.messages import TentativeData
+from australis.protocols.dpc.options import Lease, LogBounds, WhenFull
 from australis.protocols.dpc.subscribers import GUEST_US, GUESTS, Overlay, Subscribers
 
 
 class Stream:
     """A stream `out` with its log and its consumers."""
 
-    def __init__(self, *consumers: str, end: int = -1, begins: int = -1, window: int = 64) -> None:
+    def __init__(
+        self, *consumers: str, end: int = -1, trimmed_upto: int = -1, window: int = 64
+    ) -> None:
         self.them = Subscribers("out", consumers or ("c",), window)
-        self.begins, self.end = begins, end
+        self.trimmed_upto, self.end = trimmed_upto, end
         self._numbers: dict[str, int] = {}
 
-    def hear(self, name: str = "c", life: int = 1, number: int | None = None, **said: Any) -> None:
+    def hear(
+        self, name: str = "c", incarnation: int = 1, number: int | None = None, **said: Any
+    ) -> None:
         self._numbers[name] = self._numbers.get(name, 0) + 1
-        self.them.heard(name, want(**said), life, number or self._numbers[name])
+        self.them.heard(name, want(**said), incarnation, number or self._numbers[name])
 
     def due(self, settled: bool = True) -> list[Any]:
-        return list(self.them.due(self.begins, self.end, settled=settled))
+        return list(self.them.due(self.trimmed_upto, self.end, settled=settled))
 
     def over(self, *numbers: int, epoch: int = 1) -> list[int]:
         """The buckets of an overlay that are sent to c."""
@@ -86,7 +92,7 @@ def test_what_was_lost_is_sent_again_from_where_the_consumer_stands() -> None:
 def test_a_consumer_that_was_restarted_is_served_from_its_checkpoint() -> None:
     s = Stream(end=5)
     s.hear(have=5)
-    s.hear(have=1, life=2)
+    s.hear(have=1, incarnation=2)
     assert s.due() == [log(1, 5)]
 
 
@@ -95,7 +101,7 @@ def test_a_heartbeat_overtaken_by_a_later_one_does_not_count() -> None:
     s.hear(have=4, number=7)
     s.hear(have=0, number=6)
     assert s.due() == [log(4, 5)]
-    s.hear(have=0, life=0, number=9)
+    s.hear(have=0, incarnation=0, number=9)
     s.end = 6
     assert s.due() == [log(5, 6)]
 
@@ -116,7 +122,7 @@ def test_a_consumer_ahead_of_this_replica_waits() -> None:
 
 
 def test_what_was_truncated_cannot_be_sent() -> None:
-    s = Stream(end=9, begins=4)
+    s = Stream(end=9, trimmed_upto=4)
     s.hear(have=2)
     assert s.due() == []
     s.hear(have=4)
@@ -245,12 +251,95 @@ def test_a_bounded_log_keeps_so_many_buckets_acknowledged_or_not() -> None:
     assert s.them.truncation(10, 30, keep=20) == [], "enough for one that has lost everything"
 
 
+# --- bounds and leases -------------------------------------------------------------------
+
+
+class Bounded(Stream):
+    """A stream whose log has bounds, and whose consumers have leases."""
+
+    def __init__(self, *consumers: str, leases: dict[str, Lease] | None = None, **bounds: Any):
+        super().__init__(*consumers)
+        self.them = Subscribers("out", consumers, 64, LogBounds(**bounds), leases, SECOND)
+        self.them.begin(0)
+
+    def at(
+        self, now_s: float, end: int, trimmed_upto: int = -1, fits_after: int = -1
+    ) -> list[int | str]:
+        """What the log forgets then, and whom it no longer waits for."""
+        effects = self.them.truncation(
+            trimmed_upto, end, fits_after=fits_after, now=int(now_s * SECOND)
+        )
+        leases = [e.consumer for e in effects if isinstance(e, AnnounceLease) and e.lapsed]
+        return leases + [e.upto for e in effects if isinstance(e, Truncate)]
+
+
+def test_the_end_of_the_stream_is_kept_for_late_joiners() -> None:
+    s = Bounded("c", keep_us=5 * SECOND)
+    s.hear(have=20, acknowledged=20)
+    assert s.at(1, end=20) == [15]
+
+
+def test_a_full_log_keeps_nothing_that_is_acknowledged() -> None:
+    s = Bounded("c", keep_us=50 * SECOND, max_buckets=10)
+    s.hear(have=20, acknowledged=18)
+    assert s.at(1, end=20) == [11], "so that the next bucket has room"
+    assert s.at(1, end=20, trimmed_upto=11, fits_after=14) == [14]
+
+
+def test_a_full_log_waits_for_everybody_who_has_no_lease() -> None:
+    s = Bounded("c", "d", max_bytes=100)
+    s.hear("c", have=20, acknowledged=20)
+    assert s.at(1000, end=20, fits_after=12) == []
+    assert s.them.waits_for(12) == ["d"]
+
+
+def test_a_full_log_skips_a_client_that_is_absent() -> None:
+    s = Bounded("c", "d", leases={"d": Lease()}, max_bytes=100, full=WhenFull.SKIP)
+    s.hear("c", have=20, acknowledged=20)
+    assert s.at(10, end=20, fits_after=12) == [], "it has been silent for a moment only"
+    assert s.at(11, end=20) == [], "nor while the log has room"
+    assert s.at(11, end=20, fits_after=12) == ["d", 20], "and then nobody needs anything"
+
+
+def test_a_full_log_waits_for_a_client_that_is_there() -> None:
+    s = Bounded("c", leases={"c": Lease()}, max_bytes=100, full=WhenFull.SKIP)
+    s.them.heard("c", want(have=20, acknowledged=3), 1, 1, 9 * SECOND)
+    assert s.at(19, end=20, fits_after=12) == [3]
+
+
+def test_a_replica_is_let_go_only_while_another_one_is_there() -> None:
+    leases = {"a": Lease(60 * SECOND, ("b",)), "b": Lease(60 * SECOND, ("a",))}
+    s = Bounded("a for x", "b for x", leases=leases)
+    assert s.at(100, end=9) == [], "nobody else has its state"
+    s.them.heard("b", want(have=9, acknowledged=7, reader="x"), 1, 1, 100 * SECOND)
+    assert s.at(111, end=9) == [], "nor now"
+    assert s.at(110, end=9) == ["a for x", 7]
+
+
+def test_a_lease_that_has_lapsed_begins_again_when_the_consumer_is_heard() -> None:
+    s = Bounded("c", "d", leases={"d": Lease(20 * SECOND)})
+    s.hear("c", have=9, acknowledged=9)
+    assert s.at(21, end=9) == ["d", 9]
+    s.them.heard("d", want(have=2, acknowledged=2), 1, 1, 30 * SECOND)
+    s.hear("c", have=15, acknowledged=15)
+    assert s.at(31, end=15, trimmed_upto=9) == []
+    s.them.heard("d", want(have=12, acknowledged=12), 1, 2, 32 * SECOND)
+    assert s.at(33, end=15, trimmed_upto=9) == [12]
+
+
+def test_a_log_that_no_configuration_reads_is_kept_up_to_its_bounds() -> None:
+    s = Bounded(max_bytes=100)
+    s.them.all.clear()
+    assert s.at(1, end=20) == []
+    assert s.at(1, end=20, fits_after=12) == [12]
+
+
 def test_an_acknowledgement_is_taken_back_only_by_a_consumer_that_lost_its_disk() -> None:
     s = Stream(end=9)
     s.hear(acknowledged=5)
     s.hear(acknowledged=2)
     assert s.them.acknowledged == 5
-    s.hear(acknowledged=2, life=2)
+    s.hear(acknowledged=2, incarnation=2)
     assert s.them.acknowledged == 2
 
 

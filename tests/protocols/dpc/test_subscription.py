@@ -1,4 +1,4 @@
-"""Both halves of a DataPath over a bad network: the consumer gets the log, whole and in order."""
+"""Both halves of a subscription over a bad network: the consumer gets the log, whole and in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from protocols.dpc.hand import UP_FAILURE, bucket, of, options, piece, sent, sta
 
 from australis.protocols.dpc.effects import SendLog
 from australis.protocols.dpc.inputs import Input
-from australis.protocols.dpc.messages import HeartbeatReply, StableData, TentativeData, Want
+from australis.protocols.dpc.messages import (
+    HeartbeatReply,
+    StableData,
+    SubscriptionState,
+    TentativeData,
+)
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.subscribers import Overlay, Subscribers
 
@@ -52,7 +57,7 @@ class Wire:
     # --- the consumer ------------------------------------------------------------------------
 
     def heartbeat(self) -> None:
-        number = self.monitor.next_number()
+        number = self.monitor.next_number(0)
         self.under_way.append((number, self.input.want("x1", -1, 0)))
 
     def deliver(self, index: int, keep: bool = False) -> None:
@@ -61,13 +66,13 @@ class Wire:
         index %= len(self.under_way)
         message = self.under_way[index] if keep else self.under_way.pop(index)
         match message:
-            case (int(number), Want() as want):
+            case (int(number), SubscriptionState() as want):
                 self.them.heard("c", want, 1, number)
-                reply = HeartbeatReply(1, number, (status("x", UP_FAILURE, self.end),))
+                reply = HeartbeatReply(1, number, (status("x", UP_FAILURE, self.end),), 0)
                 self.under_way.append(reply)
                 self.push()
             case HeartbeatReply():
-                self.monitor.replied(message)
+                self.monitor.replied(message, 0)
                 self.input.choose(0)
             case StableData():
                 before = self.input.have

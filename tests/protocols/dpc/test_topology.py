@@ -8,7 +8,7 @@ import pytest
 from protocols.dpc.hand import options
 from protocols.dpc.story import SCHEMA, chain, joined
 
-from australis.catalog.cluster import Cluster, Engine, NodePlace
+from australis.deployment.cluster import Cluster, Engine, NodePlace
 from australis.diagram.build import DiagramBuilder
 from australis.diagram.fragments import cut
 from australis.kernel.durations import MILLISECOND, SECOND
@@ -51,25 +51,6 @@ def test_hops_are_counted_to_the_furthest_client() -> None:
         "step2/1": 2,
         "step3/1": 1,
     }
-
-
-def test_a_join_blocks_both_its_inputs_and_no_other_output() -> None:
-    (node, _) = replicate(joined(), {}).replicas
-    blocking = {o.stream: o.blocking for o in node.outputs}
-    assert blocking == {"both": {"s1", "s2"}, "past": frozenset()}
-
-
-def test_a_join_behind_a_union_goes_on_without_one_of_its_inputs() -> None:
-    d = DiagramBuilder("both")
-    sites = [d.source(s, push=True, schema="v int") for s in ("s1", "s2")]
-    merged = d.union("merged", *sites)
-    few, many = d.filter("few", merged, "v < 5"), d.filter("many", merged, "v > 5")
-    other = d.source("s3", push=True, schema="v int")
-    pairs = d.join("pairs", few, many, within="1 s", on="left.v = right.v", select={"v": "left.v"})
-    d.join("three", pairs, other, within="1 s", on="left.v = right.v", select={"v": "left.v"})
-    blocking = {o.stream: o.blocking for r in replicate(d.done(), {}).replicas for o in r.outputs}
-    assert not any({"s1", "s2"} & streams for streams in blocking.values())
-    assert blocking["three"] >= {"s3"}
 
 
 def test_each_output_of_a_node_reads_for_itself() -> None:

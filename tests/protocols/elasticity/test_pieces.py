@@ -29,7 +29,7 @@ from australis.protocols.elasticity.events import (
 )
 from australis.protocols.elasticity.messages import Enough, Proposal, Request, Waiting
 from australis.protocols.elasticity.seats import seats
-from australis.sim.elasticity.floor import Floor
+from australis.sim.elasticity.simulation import ElasticitySimulation
 
 STEP = 300 * SECOND
 PAIR = FlowGraph("ab", {("a", "b"): 1.0})
@@ -131,7 +131,7 @@ def test_an_average_follows_slowly() -> None:
 
 def test_agents_follow_what_they_measure() -> None:
     game = object_recognition().arriving(2.0)
-    floor = Floor(game, ElasticityOptions(newest=0.5))
+    floor = ElasticitySimulation(game, ElasticityOptions(newest=0.5))
     floor.run()
     assert list(floor.last("pace_s")) == [pytest.approx(2.0)]
     for every_s in (1.0, 0.9):
@@ -145,7 +145,9 @@ def test_agents_follow_what_they_measure() -> None:
 def test_several_sources_are_one_game() -> None:
     graph = FlowGraph.joined("abc", {("a", "c"): 1.0, ("b", "c"): 1.0}, {"a": 3.0, "b": 1.0})
     modules = [Module(name, Ideal(1.0), 1.0, 0.001, 50) for name in "abc"]
-    floor = Floor(Game.of(graph, *modules, every_s=0.25), ElasticityOptions(rounds=5))
+    floor = ElasticitySimulation(
+        Game.of(graph, *modules, every_s=0.25), ElasticityOptions(rounds=5)
+    )
     floor.start("(sources)", cores=0)
     floor.run()
     assert floor.degrees() == pytest.approx({"(sources)": 0.0, "a": 3.0, "b": 1.0, "c": 4.0})
@@ -158,7 +160,7 @@ def test_several_sources_are_one_game() -> None:
 def reconfigurations(inertia: Inertia, noise: float = 0.04) -> tuple[int, float]:
     """So many in 60 steps of a load that is the same but for noise, and the cores on average."""
     game = object_recognition().arriving(1.0)
-    floor = Floor(game, ElasticityOptions(newest=1.0, inertia=inertia))
+    floor = ElasticitySimulation(game, ElasticityOptions(newest=1.0, inertia=inertia))
     rng = Random(3)
     cores = 0
     for _ in range(60):
@@ -191,7 +193,7 @@ def test_what_inertia_keeps() -> None:
 
 def test_rounding_to_the_nearest_is_an_option() -> None:
     game = object_recognition().arriving(0.3)
-    floor = Floor(game, ElasticityOptions(rounding=Rounding.NEAREST))
+    floor = ElasticitySimulation(game, ElasticityOptions(rounding=Rounding.NEAREST))
     floor.run()
     found = {name: host.settled[-1].cores for name, host in floor.hosts.items()}
     assert found == whole_cores(game, best_equilibrium(game).degrees, Rounding.NEAREST)

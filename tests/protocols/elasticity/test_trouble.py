@@ -15,7 +15,7 @@ from australis.elasticity.incentives import cooperate
 from australis.elasticity.rounding import whole
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.protocols.elasticity.events import ElasticityOptions
-from australis.sim.elasticity.floor import Floor
+from australis.sim.elasticity.simulation import ElasticitySimulation
 from australis.sim.network import Link
 
 EVERYBODY = ElasticityOptions(rounds=1)
@@ -25,7 +25,7 @@ options = st.sampled_from([EVERYBODY, TREE, GOSSIP])
 seeds = st.integers(0, 1 << 30)
 
 
-def ends(floor: Floor, steps: int) -> None:
+def ends(floor: ElasticitySimulation, steps: int) -> None:
     """Everybody has ended every step once, in time."""
     for host in floor.hosts.values():
         assert [told.step for told in host.settled] == list(range(1, steps + 1))
@@ -38,7 +38,7 @@ def ends(floor: Floor, steps: int) -> None:
 @given(seeds, options)
 def test_with_five_percent_lost_every_step_ends(seed: int, options: ElasticityOptions) -> None:
     game = random_game(8, Random(seed))
-    floor = Floor(game, options, Link(loss=0.05), seed)
+    floor = ElasticitySimulation(game, options, Link(loss=0.05), seed)
     floor.run(4)
     ends(floor, 4)
 
@@ -49,7 +49,7 @@ def test_what_was_lost_is_asked_for_until_it_comes(seed: int) -> None:
     """With a tenth lost all still find what one would find who knows everything."""
     game = random_game(7, Random(seed))
     patient = replace(TREE, tries=12, deadline_us=250 * SECOND)
-    floor = Floor(game, patient, Link(loss=0.1), seed)
+    floor = ElasticitySimulation(game, patient, Link(loss=0.1), seed)
     floor.run(2)
     ends(floor, 2)
     assert floor.messages["Request"] > 0
@@ -63,7 +63,7 @@ def test_with_most_messages_lost_every_step_ends(
     seed: int, options: ElasticityOptions, loss: float
 ) -> None:
     game = random_game(6, Random(seed))
-    floor = Floor(game, options, Link(loss=loss), seed)
+    floor = ElasticitySimulation(game, options, Link(loss=loss), seed)
     floor.run(3)
     ends(floor, 3)
 
@@ -71,7 +71,7 @@ def test_with_most_messages_lost_every_step_ends(
 @pytest.mark.parametrize("options", [EVERYBODY, TREE, GOSSIP])
 def test_who_hears_nobody_chooses_alone(options: ElasticityOptions) -> None:
     game = object_recognition().arriving(0.3)
-    floor = Floor(game, options, Link(loss=1.0))
+    floor = ElasticitySimulation(game, options, Link(loss=1.0))
     floor.run()
     ends(floor, 1)
     for name, host in floor.hosts.items():
@@ -85,7 +85,7 @@ def test_who_hears_nobody_chooses_alone(options: ElasticityOptions) -> None:
 def test_without_one_agent_the_others_go_on(dead: str, options: ElasticityOptions) -> None:
     """Nobody can cooperate with it, but all that can hear each other have one pace."""
     game = object_recognition().arriving(0.3)
-    floor = Floor(game, options)
+    floor = ElasticitySimulation(game, options)
     floor.hosts[dead].crash()
     floor.run(2)
     del floor.hosts[dead]
@@ -104,7 +104,7 @@ def test_without_one_agent_the_others_go_on(dead: str, options: ElasticityOption
 
 def test_an_agent_that_comes_back_takes_part_in_the_next_step() -> None:
     game = object_recognition().arriving(0.3)
-    floor = Floor(game, TREE)
+    floor = ElasticitySimulation(game, TREE)
     floor.hosts["edge-detector"].crash()
     floor.run(1)
     floor.start("edge-detector", cores=3)
@@ -116,7 +116,7 @@ def test_an_agent_that_comes_back_takes_part_in_the_next_step() -> None:
 
 def test_a_cut_between_two_halves_heals() -> None:
     game = object_recognition().arriving(0.3)
-    floor = Floor(game, TREE)
+    floor = ElasticitySimulation(game, TREE)
     ways = [("edge-detector", "recognizer"), ("recognizer", "edge-detector")]
     for here, there in ways:
         floor.world.network.cut(here, there)
@@ -136,13 +136,15 @@ def test_a_cut_between_two_halves_heals() -> None:
 @pytest.mark.parametrize("options", [TREE, GOSSIP])
 def test_a_network_that_is_too_slow_is_not_waited_for(options: ElasticityOptions) -> None:
     """A message takes 20 s: nobody gets far in the minute that a step may take."""
-    floor = Floor(object_recognition().arriving(0.3), options, Link(latency_us=20 * SECOND))
+    floor = ElasticitySimulation(
+        object_recognition().arriving(0.3), options, Link(latency_us=20 * SECOND)
+    )
     floor.run(2)
     ends(floor, 2)
 
 
-def slow_link(game: Game, here: str, there: str, extra_us: int) -> Floor:
-    floor = Floor(game, TREE)
+def slow_link(game: Game, here: str, there: str, extra_us: int) -> ElasticitySimulation:
+    floor = ElasticitySimulation(game, TREE)
     floor.world.network.link(here, there).extra_us = extra_us
     return floor
 

@@ -41,14 +41,14 @@ class Node:
         self.name = name
         self.owned = owned
         self.journal: list[object] = []
-        self.life = 0
+        self.incarnation = 0
         self.restart()
 
     def restart(self, *running: str) -> list[Effect]:
-        self.life += 1
+        self.incarnation += 1
         self.machine = MoverMachine(self.name)
         journal = tuple(self.journal)
-        return self.do(Started(self.life, self.owned, running, (), journal))  # type: ignore[arg-type]
+        return self.do(Started(self.incarnation, self.owned, running, (), journal))  # type: ignore[arg-type]
 
     def do(self, event: Event, now: int = 0) -> list[Effect]:
         effects = self.machine.handle(event, now)
@@ -83,7 +83,7 @@ def handing() -> tuple[Node, Node]:
 
 def test_a_whole_move() -> None:
     source, target = handing()
-    (handover,) = said(source.restart("c"), Handover)  # it says it again in its next life
+    (handover,) = said(source.restart("c"), Handover)  # it says it again in its next incarnation
     (answer,) = said(target.hear("s", handover), Answered)
     effects = source.hear("t", answer)
     assert DropReplica("c") in effects

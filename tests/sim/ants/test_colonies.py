@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -17,33 +16,28 @@ from australis.placement.metric import BANDWIDTH, LATENCY, USAGE, Metric
 from australis.placement.model import Books, footprint
 from australis.placement.network import Network, Server
 from australis.placement.queries import Consumer, Producer, Query, Task
-from australis.placement.search import optimum
-from australis.protocols.ants.cell import CellMachine
 from australis.protocols.ants.events import AntOptions
 from australis.queueing.links import Wire
-from australis.sim.ants.broken import BROKEN
-from australis.sim.ants.colony import Colony
-from australis.sim.ants.trial import Trial
+from australis.sim.ants.model import MODEL
+from australis.sim.ants.simulation import AntsSimulation
+from australis.sim.harness.model import Setup, Tally
+from australis.sim.harness.search import judge
+from research.ants.search import optimum
 
 SEEDS = 40
-TRIED = 200
-"""So many seeds a broken variant may hide from the checkers."""
+"""`make sim` runs two thousand."""
 
 
 def test_a_placement_is_all_or_nothing_whatever_fails() -> None:
-    counts: Counter[str] = Counter()
+    tally = Tally(MODEL)
     for seed in range(SEEDS):
-        trial = Trial(seed)
-        assert trial.run() == []
-        counts.update(trial.counts)
-    assert counts["crashes"] > SEEDS
-    assert counts["placed"] > SEEDS
-    assert counts["moved"] > SEEDS // 4
-
-
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda cell: cell.__name__)
-def test_each_way_to_do_it_wrong_is_caught(broken: type[CellMachine]) -> None:
-    assert any(Trial(seed, broken).run() for seed in range(TRIED))
+        result = judge(Setup(MODEL), seed)
+        assert result.violations == ()
+        tally.add(result)
+    assert not tally.rare(1), "hardly tested"
+    assert tally.counts["crash"] > SEEDS
+    assert tally.counts["placed"] > SEEDS
+    assert tally.counts["moved"] > SEEDS // 4
 
 
 def test_ants_are_near_the_optimum() -> None:
@@ -52,7 +46,7 @@ def test_ants_are_near_the_optimum() -> None:
         rng = Random(seed)
         network = generate.transit_stub(12, rng)
         query = generate.query("q", network, rng.randint(2, 6), rng)
-        colony = Colony(network, seed)
+        colony = AntsSimulation(network, seed)
         colony.run(12)
         colony.submit(query)
         assert colony.run_until_placed()
@@ -85,7 +79,7 @@ def simple(rate: float = 10.0, to: str = "c") -> Query:
 
 def test_tasks_go_to_the_fast_server_on_the_way_and_beside_it() -> None:
     for speeds, to, host in (((1, 8, 1), "c", "b"), ((1, 1, 8), "b", "c")):
-        colony = Colony(line(*speeds))
+        colony = AntsSimulation(line(*speeds))
         colony.run(12)
         colony.submit(simple(to=to))
         assert colony.run_until_placed()
@@ -93,7 +87,9 @@ def test_tasks_go_to_the_fast_server_on_the_way_and_beside_it() -> None:
 
 
 def test_a_query_moves_when_others_take_its_server() -> None:
-    colony = Colony(line(1, 4, 3), options=AntOptions(again_us=2 * SECOND, settle_us=SECOND))
+    colony = AntsSimulation(
+        line(1, 4, 3), options=AntOptions(again_us=2 * SECOND, settle_us=SECOND)
+    )
     colony.run(12)
     colony.submit(simple())
     assert colony.run_until_placed()
@@ -112,7 +108,7 @@ def test_a_query_whose_server_fails_is_placed_elsewhere() -> None:
         [Server(name, speed, 0.9) for name, speed in zip("abcd", (1, 4, 1, 3), strict=True)],
         {pair: Wire(1e8, 0.001) for pair in (("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"))},
     )
-    colony = Colony(ring)
+    colony = AntsSimulation(ring)
     colony.run(12)
     colony.submit(simple())
     assert colony.run_until_placed()
@@ -126,7 +122,7 @@ def test_a_query_whose_server_fails_is_placed_elsewhere() -> None:
 
 
 def test_a_query_that_is_changed_or_withdrawn() -> None:
-    colony = Colony(line(1, 4, 1))
+    colony = AntsSimulation(line(1, 4, 1))
     colony.run(12)
     colony.submit(simple())
     assert colony.run_until_placed()
@@ -143,7 +139,7 @@ def test_a_query_that_is_changed_or_withdrawn() -> None:
 
 
 def test_what_does_not_fit_is_not_placed_and_said() -> None:
-    colony = Colony(line(1, 1, 1))
+    colony = AntsSimulation(line(1, 1, 1))
     colony.run(12)
     colony.submit(simple(rate=95.0))
     colony.run(60)
@@ -155,12 +151,12 @@ def test_what_does_not_fit_is_not_placed_and_said() -> None:
 def test_ends_that_cannot_be_reached_are_refused() -> None:
     apart = Network([Server("a"), Server("b"), Server("c")], {})
     with pytest.raises(UserError, match="'q' has no way from p at a to z at c"):
-        Colony(apart).submit(simple())
+        AntsSimulation(apart).submit(simple())
     with pytest.raises(UserError, match="'q' has z at nowhere, which is not a server"):
-        Colony(apart).submit(simple(to="nowhere"))
+        AntsSimulation(apart).submit(simple(to="nowhere"))
 
 
-def traffic(colony: Colony, metric: Metric) -> float:
+def traffic(colony: AntsSimulation, metric: Metric) -> float:
     """What the traffic of all queries costs."""
     total = 0.0
     for name, placement in colony.placements.items():
@@ -184,7 +180,7 @@ def test_traffic_can_count_instead_of_latency(metric: Metric) -> None:
         for one in (metric, LATENCY):
             rng = Random(seed)
             network = generate.transit_stub(14, rng)
-            colony = Colony(network, seed, AntOptions(metric=one))
+            colony = AntsSimulation(network, seed, AntOptions(metric=one))
             colony.run(12)
             for n in range(3):
                 colony.submit(generate.query(f"q{n}", network, 4, rng, 5.0))
@@ -199,7 +195,7 @@ def test_runs_with_one_seed_are_equal() -> None:
     def run() -> tuple[object, ...]:
         rng = Random(5)
         network = generate.transit_stub(15, rng)
-        colony = Colony(network, 5, loss=0.05)
+        colony = AntsSimulation(network, 5, loss=0.05)
         for n in range(4):
             colony.submit(generate.query(f"q{n}", network, 4, rng))
         colony.run(40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from protocols.dpc.story import chain
 from australis.diagram.fragments import cut
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.messages import Bucket, Heartbeat
+from australis.protocols.dpc.options import LogBounds
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.protocols.dpc.states import Phase
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
@@ -19,14 +21,16 @@ from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
 from australis.sim.dpc.checkers.kept import KeptUpstream
 from australis.sim.dpc.checkers.logs import EqualLogs
+from australis.sim.dpc.checkers.logs_bounded import BoundedLogs
 from australis.sim.dpc.checkers.masked import ShortFailuresMasked
+from australis.sim.dpc.checkers.one_at_a_time import OneAtATime
 from australis.sim.dpc.checkers.progress import ForwardProgress
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.checkers.subscribed import Subscribed
-from australis.sim.dpc.checkers.turns import OneAtATime
 from australis.sim.dpc.engine import Digest, DigestEngine, SharedEngine
 from australis.sim.dpc.oracle import Oracle
 from australis.sim.dpc.probes import Checker, Probe, Violation
+from australis.sim.dpc.store import SimLog
 
 
 def digest(number: int, what: str = "right") -> Digest:
@@ -269,7 +273,7 @@ def test_a_node_with_its_disk_must_find_what_it_needs() -> None:
     node = Node("x1", "y1", peers=("n2",)).stable(4)
     checker = KeptUpstream({"n2"})
     checker.looked("n1", node.machine)
-    node.answer("x1", status("x", STABLE, 20, begins=9))
+    node.answer("x1", status("x", STABLE, 20, trimmed_upto=9))
     with pytest.raises(Violation, match="forgotten what n1 needs next for out"):
         checker.looked("n1", node.machine)
     for lost_its_disk in ("n1", "x1"):
@@ -305,18 +309,33 @@ def test_buffers_within_their_windows() -> None:
     checker = BoundedBuffers(options(input_window=16))
     checker.looked("n1", node.machine)
     assert checker.most == 16
-    node.machine.inputs["x"].stable[17] = node.machine.inputs["x"].stable[16]
+    node.machine.inputs["x"].stable.add((Bucket(17, 0),), 17)
     with pytest.raises(Violation, match="n1 holds 17 stable"):
         checker.looked("n1", node.machine)
 
 
 def test_a_log_longer_than_allowed() -> None:
-    node = Node("x1", "y1", max_log=4, batch_buckets=1).stable(0)
-    checker = BoundedBuffers(options(max_log=4, batch_buckets=1))
+    node = Node("x1", "y1", log=LogBounds(max_buckets=4), batch_buckets=1).stable(0)
+    checker = BoundedBuffers(options(log=LogBounds(max_buckets=4), batch_buckets=1))
     checker.looked("n1", node.machine)
-    node.out.end = node.out.begins + 6
+    node.out.end = node.out.trimmed_upto + 6
     with pytest.raises(Violation, match="4 are allowed"):
         checker.looked("n1", node.machine)
+
+
+def test_a_release_to_a_log_that_is_full() -> None:
+    log = SimLog()
+    log.append([Bucket(0, 0, Digest(b"", 3)), Bucket(1, 0, Digest(b"", 2))])
+    bounds = LogBounds(max_bytes=400)
+    checker = BoundedLogs(options(log=bounds), lambda node, stream: log)
+    checker.entered("s", [Bucket(1, 0, Digest(b"", 2))], 0)
+    with pytest.raises(Violation, match="n1 appends to the log of out, which has 500 bytes of 400"):
+        checker.appended("n1", "out", 1, [])
+    log.truncate(0)
+    checker.appended("n1", "out", 1, [])
+    checker = BoundedLogs(options(log=LogBounds(max_buckets=1)), lambda node, stream: log)
+    with pytest.raises(Violation, match="which has 1 buckets of 1"):
+        checker.appended("n1", "out", 1, [])
 
 
 # --- turns ------------------------------------------------------------------------------------------
@@ -395,6 +414,11 @@ def test_the_oracle_skips_what_it_was_told_before() -> None:
     oracle.entered("s", [bucket(0)])
     oracle.entered("s", [bucket(0), bucket(1)])
     assert oracle.end("out") == 1
+
+
+def test_a_violation_passes_from_one_process_to_another() -> None:
+    found = pickle.loads(pickle.dumps(Violation("logs", "they differ")))
+    assert (found.checker, found.said, str(found)) == ("logs", "they differ", "logs: they differ")
 
 
 def test_a_probe_asks_only_checkers_that_care() -> None:

@@ -10,8 +10,8 @@ from protocols.dpc.story import chain, crash, cut, fault, isolate, joined
 from australis.diagram.model import Diagram
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.topology import ClientConfig, replicate
-from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.truth import Span, Truth, gaps, merge
+from australis.sim.faults import Fault, Kind
 
 END = 60 * SECOND
 SPANS = st.lists(

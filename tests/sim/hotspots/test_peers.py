@@ -8,9 +8,9 @@ from statistics import fmean
 import pytest
 
 from australis.kernel.errors import UserError
-from australis.sim.hotspots.peers import Managed, Setting, Town
+from australis.sim.hotspots.peers_file import load
 from australis.sim.hotspots.plan import Drawn
-from australis.sim.hotspots.text import load
+from australis.sim.hotspots.simulation import HotspotsSetting, HotspotsSimulation, Managed
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "peers.yaml"
 GOOD = """\
@@ -51,7 +51,7 @@ def test_everything_a_file_can_say() -> None:
         ("[Filter, Encryption.AES.256], rate", "[Fliter], rate", "f.yaml:8: 'backup' names 'Fliter'"),
         ("[Filter, Encryption.AES.256], speed", "[Encryption.AES.256], speed",
          "f.yaml:8: 'backup' needs 'Filter', which no peer offers"),
-        ("[1.5, 6]", "[2.5, 6]", "f.yaml:13: 'hotspots' has a setting 'levels' that do not cover the"
+        ("[1.5, 6]", "[2.5, 6]", "f.yaml:13: 'levels' do not cover the"
          " range: nothing between 2 and 2.5"),
         ("overload: 3", "overload: 0.5", "f.yaml:10: 'overload' is 0.5, less than the imbalance of 1"),
         ("minutes: 5", "minutes: 7", "f.yaml:12: 'minutes' is 7: it should be one of 1, 5, 15"),
@@ -72,14 +72,14 @@ def test_the_example_is_good() -> None:
 
 
 def test_all_tuples_arrive_if_nobody_fails() -> None:
-    found = Town(Setting(minutes=10)).run()
+    found = HotspotsSimulation(HotspotsSetting(minutes=10)).run()
     assert found.delivered > 500
     assert found.lost == 0
     assert found.moved > 0
 
 
 def test_components_of_peers_that_fail_are_found_elsewhere() -> None:
-    town = Town(Setting(seed=3, minutes=20, churn=0.1))
+    town = HotspotsSimulation(HotspotsSetting(seed=3, minutes=20, churn=0.1))
     found = town.run()
     assert found.failed > 20
     assert found.recomposed > 20
@@ -91,10 +91,12 @@ def test_components_of_peers_that_fail_are_found_elsewhere() -> None:
 
 
 def test_a_centre_that_knows_everything_keeps_loads_together() -> None:
-    setting = Setting(minutes=15, drawn=Drawn(peers=15))
+    setting = HotspotsSetting(minutes=15, drawn=Drawn(peers=15))
     delays = {}
     for managed in (Managed.NOBODY, Managed.CENTRE):
-        found = Town(Setting(managed=managed, minutes=15, drawn=setting.drawn)).run()
+        found = HotspotsSimulation(
+            HotspotsSetting(managed=managed, minutes=15, drawn=setting.drawn)
+        ).run()
         delays[managed] = fmean(found.delays_s)
         assert (found.moved > 0) == (managed is Managed.CENTRE)
     assert delays[Managed.CENTRE] < delays[Managed.NOBODY]

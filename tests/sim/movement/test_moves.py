@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from australis.sim.harness.model import Setup, Tally
+from australis.sim.harness.search import judge
+from australis.sim.movement.model import MODEL
 
-import pytest
-
-from australis.sim.movement.broken import BROKEN
-from australis.sim.movement.host import FlowHost
-from australis.sim.movement.trial import Trial
-
-SEEDS = 300
-TRIED = 1_000
-"""So many seeds a broken variant may hide from the checkers."""
+SEEDS = 40
+"""`make sim` runs five thousand."""
 
 
 def test_nothing_is_lost_or_doubled_and_every_move_ends() -> None:
-    counts: Counter[str] = Counter()
+    tally = Tally(MODEL)
     for seed in range(SEEDS):
-        trial = Trial(seed)
-        assert trial.run() == []
-        counts.update(trial.counts)
-    for word in ("Request", "Ready", "Switch", "Switched", "Handover", "Answered", "Cancel"):
-        assert counts[word] > SEEDS // 2, "hardly tested"
-    assert counts["moved"] > 2 * SEEDS
-    assert counts["called off"] > SEEDS // 4
-    assert counts["crashes"] > SEEDS
-
-
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda host: host.__name__)
-def test_each_way_to_do_it_wrong_is_caught(broken: type[FlowHost]) -> None:
-    assert any(Trial(seed, broken).run() for seed in range(TRIED))
+        result = judge(Setup(MODEL), seed)
+        assert result.violations == ()
+        tally.add(result)
+    assert not tally.rare(SEEDS // 4), "hardly tested"
+    assert tally.counts["moved"] > SEEDS

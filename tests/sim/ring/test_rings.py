@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -15,9 +16,17 @@ from australis.protocols.ring.events import (
     RingOptions,
     Withdrawn,
 )
+from australis.protocols.ring.keys import key_of
+from australis.protocols.ring.table import Table
+from australis.sim.harness.model import Setup, Tally
+from australis.sim.harness.search import judge
 from australis.sim.network import Link, Network
+from australis.sim.ring.model import MODEL
 from australis.sim.ring.rings import Ring
+from australis.sim.ring.schedule import Split
 
+SEEDS = 40
+"""`make sim` runs two thousand."""
 NAMES = [f"operator{i}" for i in range(40)]
 
 
@@ -169,3 +178,42 @@ def test_two_halves_become_one_ring_again() -> None:
         one.world.network.mend(*pair)
     one.world.run(360 * SECOND)
     all_found(one, NAMES)
+
+
+@pytest.mark.parametrize("apart", [("p3", "p6", "p9"), ("p6", "p7", "p8", "p11")])
+def test_a_ring_comes_together_though_all_know_the_same_few_contacts(
+    apart: tuple[str, ...],
+) -> None:
+    """None of them need be next to anybody of the other part."""
+    scenario = replace(
+        MODEL.draw("", 1),
+        peers=tuple(f"p{i}" for i in range(14)),
+        contacts=("p0", "p1", "p2"),
+        assembled=False,
+        schedule=(Split(6 * SECOND, 25 * SECOND, apart),),
+    )
+    run = MODEL.build(scenario)
+    run.world.run(30 * SECOND)
+    assert set(run.ring.machine(apart[0]).table.after) <= set(apart)
+    assert run.run() == []
+
+
+def test_in_a_small_ring_a_peer_that_has_gone_is_forgotten() -> None:
+    """What comes around the circle again is not handed on."""
+    table = Table("p6", successors=8)
+    order = sorted(["p0", "p1", "p2", "p4", "p6"], key=key_of)
+    behind = order[order.index("p6") + 1 :] + order[: order.index("p6")]
+    assert table.follow([*behind, "p6", "p4"])
+    assert table.after == behind
+    gone = behind.pop(0)
+    table.follow([*behind, gone])
+    assert table.after == behind
+
+
+def test_every_seed_keeps_its_promises() -> None:
+    tally = Tally(MODEL)
+    for seed in range(SEEDS):
+        result = judge(Setup(MODEL), seed)
+        assert result.violations == ()
+        tally.add(result)
+    assert not tally.rare(SEEDS // 8), "hardly tested"

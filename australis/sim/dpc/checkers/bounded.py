@@ -28,7 +28,7 @@ class BoundedBuffers(Checker):
         for output in machine.outputs.values():
             if len(output.overlay.buckets) > window:
                 self.fail(f"{node} keeps {len(output.overlay.buckets)} tentative buckets")
-            limit = self._options.max_log
-            kept = output.end - output.begins
+            limit = self._options.bounds_of(output.stream).max_buckets
+            kept = output.end - output.trimmed_upto
             if limit is not None and kept > limit + self._options.batch_buckets:
                 self.fail(f"{node} keeps {kept} buckets of {output.stream}, {limit} are allowed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
@@ -14,16 +14,18 @@ class Corrected(Checker):
 
     name = "corrected"
 
-    def __init__(self, clients: Iterable[str]) -> None:
+    def __init__(self, clients: Iterable[str], left: Collection[str] = ()) -> None:
+        """A checker of these clients; those that have `left` for ever are not corrected."""
+        self._left = left
         self._stable = dict.fromkeys(clients, -1)
         self._believed: dict[str, dict[int, int]] = {client: {} for client in self._stable}
         self._correcting: set[str] = set()
         self._last = dict.fromkeys(self._stable, -1)
-        """The last bucket each was told tentatively."""
+        """The last bucket delivered tentatively, by client and stream."""
         self._undone = dict.fromkeys(self._stable, -1)
-        """Where the stable tuples ended when each was last told to undo."""
+        """The end of the stable tuples at the last UNDO, by client and stream."""
         self.tentative = 0
-        """How many tentative tuples were seen by all clients."""
+        """The number of tentative tuples delivered to all clients."""
 
     def delivered(self, client: str, what: Any, now: int) -> None:
         believed = self._believed[client]
@@ -46,7 +48,7 @@ class Corrected(Checker):
                 self.fail(f"{client} got REC_DONE without UNDO")
             if believed:
                 self.fail(f"{client} got REC_DONE though buckets {sorted(believed)} are tentative")
-            # Right after the UNDO it only says that an overlay begins anew (4.11.2).
+            # Right after the UNDO it only announces that an overlay begins anew (4.11.2).
             if self._undone[client] < self._stable[client] < self._last[client]:
                 self.fail(f"{client} got REC_DONE before bucket {self._last[client]} was corrected")
             self._correcting.discard(client)
@@ -63,16 +65,25 @@ class Corrected(Checker):
         self._last[client] = max(self._last[client], bucket.number)
         self.tentative += rows
 
+    def give_up(self, client: str) -> None:
+        """The client's stream cannot go on, and nothing of it is corrected any more."""
+        self._believed[client].clear()
+        self._correcting.discard(client)
+
     @property
     def waits_for(self) -> str:
-        """Which client still waits for corrections; empty if none does."""
-        for client, believed in self._believed.items():
+        """The clients that still wait for corrections; empty if there are none."""
+        for client, believed in self._that_stay:
             if believed or client in self._correcting:
                 return f"{client} waits for corrections of {sorted(believed)}"
         return ""
 
+    @property
+    def _that_stay(self) -> list[tuple[str, dict[int, int]]]:
+        return [(c, believed) for c, believed in self._believed.items() if c not in self._left]
+
     def finish(self) -> None:
-        for client, believed in self._believed.items():
+        for client, believed in self._that_stay:
             if believed:
                 self.fail(f"{client} still believes buckets {sorted(believed)} tentatively")
             if client in self._correcting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from australis.protocols.dpc.messages import Bucket
@@ -14,9 +15,10 @@ from australis.sim.dpc.truth import Span
 class BoundedDelay(Checker):
     """While a path of non-blocking operators works, every bucket arrives in time.
 
-    It counts from the moment the path's source logged the bucket to the first time the
-    client hears of it, stable or tentative. `bound_us` is X plus the simulated time that
-    network and processing take on the way.
+    It counts from the moment the path's source logged the bucket to its first delivery to the
+    client, stable or tentative. `bound_us` is X plus the simulated time that network and processing
+    take on the way, and `more_us` what the X of a client's stream exceeds the others' by. Clients
+    that are promised nothing are not in `good`.
     """
 
     name = "delay"
@@ -27,9 +29,11 @@ class BoundedDelay(Checker):
         bound_us: int,
         from_bucket: int,
         excused: Callable[[], bool] = lambda: False,
+        more_us: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._excused = excused
         self._good = good
+        self._more_us = more_us
         self.bound_us = bound_us
         self._from = from_bucket
         self._entered: dict[str, dict[int, int]] = {}
@@ -44,7 +48,7 @@ class BoundedDelay(Checker):
             times.setdefault(bucket.number, now)
 
     def delivered(self, client: str, what: Any, now: int) -> None:
-        if isinstance(what, Insertions | Tentatives):
+        if client in self._good and isinstance(what, Insertions | Tentatives):
             for number in range(self._heard[client] + 1, what.bucket.number + 1):
                 self._check(client, number, now)
             self._heard[client] = max(self._heard[client], what.bucket.number)
@@ -59,16 +63,17 @@ class BoundedDelay(Checker):
     def _check(self, client: str, number: int, now: int) -> None:
         if number < self._from:
             return
+        bound_us = self.bound_us + self._more_us.get(client, 0)
         for source, spans in self._good[client].items():
             entered = self._entered.get(source, {}).get(number)
             if entered is None:
                 continue
-            due = entered + self.bound_us
+            due = entered + bound_us
             if any(begin <= entered and due <= end for begin, end in spans):
                 self.checked += 1
                 self.worst = max(self.worst, now - entered)
                 if now > due and not self._excused():
                     self.fail(
                         f"{client} heard of bucket {number} {(now - entered) / 1e6:.3f} s after"
-                        f" {source} had logged it; {self.bound_us / 1e6:.3f} s are allowed"
+                        f" {source} had logged it; {bound_us / 1e6:.3f} s are allowed"
                     )

@@ -11,19 +11,22 @@ from australis.sim.dpc.probes import Checker
 class KeptUpstream(Checker):
     """A node that never lost its disk finds the next bucket in some upstream log.
 
-    Unless an upstream node lost its own: then a replica's snapshot has to help.
+    If an upstream node lost its own disk, a replica's snapshot is needed instead. Behind a fragment
+    whose replicas have all lost theirs, logs begin anew.
     """
 
     name = "kept"
 
-    def __init__(self, wiped: Set[str]) -> None:
+    def __init__(self, wiped: Set[str], begun_anew: Set[str] = frozenset()) -> None:
         self._wiped = wiped
+        self._begun_anew = begun_anew
+        """The streams of such fragments, and those computed from them."""
 
     def looked(self, node: str, machine: ReplicaMachine) -> None:
         if node in self._wiped or self._wiped & machine.monitors.keys():
             return
         for output in machine.outputs.values():
-            if output.left_behind:
+            if output.left_behind and output.stream not in self._begun_anew:
                 self.fail(
                     f"upstream logs have forgotten what {node} needs next for {output.stream}"
                 )

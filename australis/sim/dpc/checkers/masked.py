@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from australis.protocols.dpc.proxies import Tentatives
@@ -21,13 +22,15 @@ class ShortFailuresMasked(Checker):
         shortest_us: int,
         settling_us: int,
         excused: Callable[[], bool] = lambda: False,
+        more_us: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
+        """`more_us` is what the accepted delay of a client's stream exceeds the others' by."""
         self._excused = excused
         self._long = {
             client: [
                 (begin, end + settling_us + (end - begin) // 2)
                 for begin, end in spans
-                if end - begin >= shortest_us
+                if end - begin >= shortest_us + more_us.get(client, 0)
             ]
             for client, spans in outages.items()
         }

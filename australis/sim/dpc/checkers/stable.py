@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from australis.protocols.dpc.proxies import Insertions, Skipped, Undo
@@ -16,12 +16,18 @@ class StableAtClients(Checker):
     name = "stable"
 
     def __init__(
-        self, oracle: Oracle, clients: Mapping[str, str], promised: int | None = None
+        self,
+        oracle: Oracle,
+        clients: Mapping[str, str],
+        promised: int | None = None,
+        let_go: Collection[str] = (),
     ) -> None:
+        """Clients that are `let_go` were away for longer than logs wait."""
+        self._let_go = let_go
         self._oracle = oracle
         self._clients = clients
         self._promised = promised
-        """With bounded logs: so many of the latest buckets must not be skipped."""
+        """With bounded logs, the number of latest buckets that must not be skipped."""
         self.end = dict.fromkeys(clients, -1)
 
     def delivered(self, client: str, what: Any, now: int) -> None:
@@ -41,6 +47,7 @@ class StableAtClients(Checker):
 
     def _skipped(self, client: str, what: Skipped) -> None:
         newest = self._oracle.end(self._clients[client])
-        if self._promised is None or what.upto > newest - self._promised:
+        missed = self._promised is None or what.upto > newest - self._promised
+        if missed and client not in self._let_go:
             self.fail(f"{client} was told that buckets up to {what.upto} of {newest} are gone")
         self.end[client] = what.upto

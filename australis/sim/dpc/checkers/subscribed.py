@@ -1,4 +1,4 @@
-"""Nobody is sent tuples who never asked for them."""
+"""A producer sends tuples to its subscribers only."""
 
 from __future__ import annotations
 

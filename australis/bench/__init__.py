@@ -1,1 +1,0 @@
-"""Benchmarks: Australis beside what people run today, as ratios in one run."""

@@ -1,0 +1,168 @@
+"""The thread that drives a node's machines.
+
+It takes one event at a time (a message, a timer, a completion), hands it to the machine
+it is for, and has the effects executed, in order, before the next one. Long operations
+run on other threads, which post an event on completion.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from australis.kernel.machine import Event, MessageReceived, SetTimer, TimerFired
+from australis.node.machine import NodeMachine
+from australis.runtime.node.entries import NO_ENTRY, brief, no_entries
+from australis.runtime.node.trace import TraceFile
+
+MAX_QUEUED_MESSAGES = 4096
+"""The largest number of messages queued for the driver thread; beyond it the node is overloaded."""
+MAX_QUEUED_BYTES = 256 << 20
+"""The largest number of bytes queued for the driver thread, unless one message alone has more."""
+MAX_WAIT_S = 3600.0
+"""The longest single wait of the driver thread; a timer may be due later than one wait can last."""
+
+
+SHIFT = "AUSTRALIS_CLOCK_SHIFT_S"
+"""The variable by which tests shift a node's clock, in seconds."""
+
+
+def shifted_clock() -> WallClock:
+    """A node's clock: the wall clock, unless a test shifts it."""
+    return WallClock(float(os.environ.get(SHIFT, "0")))
+
+
+class WallClock:
+    """The wall clock in microseconds, monotonic while the process runs."""
+
+    def __init__(self, shift_s: float = 0.0) -> None:
+        self._offset_ns = time.time_ns() - time.monotonic_ns() + int(shift_s * 1e9)
+
+    def now(self) -> int:
+        """The current time."""
+        return (time.monotonic_ns() + self._offset_ns) // 1000
+
+
+class Driver:
+    """The driver thread of all machines of a node."""
+
+    def __init__(
+        self,
+        node: NodeMachine,
+        on_error: Callable[[BaseException], None],
+        clock: WallClock | None = None,
+        next_entry: Callable[[], str] = no_entries,
+    ) -> None:
+        self.node = node
+        self.clock = clock or WallClock()
+        self.trace: TraceFile | None = None
+        """The file that records every handled event, if the cluster file asks for one."""
+        self.entry = NO_ENTRY
+        """The entry that is being handled now, which is the cause of its effects."""
+        self.overflowed = 0
+        self._on_error = on_error
+        self._next_entry = next_entry
+        self._cause = NO_ENTRY
+        self._event: Event | None = None
+        self._events: deque[tuple[str, str, Event, int]] = deque()
+        self._messages = 0
+        self._bytes = 0
+        self._timers: dict[tuple[str, str], int] = {}
+        self._due: list[tuple[int, int, str, str, str]] = []
+        """The pending timers: time, order, machine, name, and the entry that set the timer."""
+        self._set = 0
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="driver", daemon=True)
+
+    def start(self, first: Mapping[str, Event]) -> None:
+        """Start the thread and hand each machine its first event."""
+        for name, event in first.items():
+            self.post(name, event)
+        self._thread.start()
+
+    def post(self, machine: str, event: Event, cause: str = NO_ENTRY, size: int = 0) -> None:
+        """Queue an event for a machine, with the entry that caused it; callable from any thread."""
+        with self._changed:
+            if isinstance(event, MessageReceived):
+                full = self._bytes > 0 and self._bytes + size > MAX_QUEUED_BYTES
+                if full or self._messages >= MAX_QUEUED_MESSAGES:
+                    self.overflowed += 1
+                    return
+                self._messages += 1
+                self._bytes += size
+            self._events.append((cause, machine, event, size))
+            self._changed.notify()
+
+    def about(self) -> dict[str, str]:
+        """The event being handled now, as fields for logging; empty on any other thread."""
+        here = threading.current_thread() is self._thread
+        if not here or self._event is None or self.entry == NO_ENTRY:
+            return {}
+        caused = {"cause": self._cause} if self._cause != NO_ENTRY else {}
+        return {"id": self.entry, **caused, "on": brief(self._event)}
+
+    def stop(self) -> None:
+        """Stop the thread; events that are still queued are dropped."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while (taken := self._next()) is not None:
+                self._handle(*taken)
+        except BaseException as error:
+            self._on_error(error)
+
+    def _next(self) -> tuple[str, str, Event] | None:
+        with self._changed:
+            while not self._stopping:
+                now = self.clock.now()
+                if self._due and self._due[0][0] <= now:
+                    at, _, machine, name, cause = heapq.heappop(self._due)
+                    if self._timers.get((machine, name)) == at:
+                        del self._timers[machine, name]
+                        return cause, machine, TimerFired(name)
+                elif self._events:
+                    cause, machine, event, size = self._events.popleft()
+                    self._messages -= isinstance(event, MessageReceived)
+                    self._bytes -= size
+                    return cause, machine, event
+                else:
+                    wait = (self._due[0][0] - now) / 1e6 if self._due else MAX_WAIT_S
+                    self._changed.wait(min(wait, MAX_WAIT_S))
+        return None
+
+    def _handle(self, cause: str, machine: str, event: Event) -> None:
+        now = self.clock.now()
+        self.entry = self._next_entry()
+        self._cause, self._event = cause, event
+        if self.trace is None:
+            for _ in self.node.handle(machine, event, now):
+                pass
+        else:
+            self._handle_traced(self.trace, machine, event, now)
+
+    def _handle_traced(self, trace: TraceFile, machine: str, event: Event, now: int) -> None:
+        host = self.node.hosts.get(machine)
+        its = None if host is None else host.machine
+        trace.handled(now, machine, self.entry, self._cause, event, its)
+        for effect in self.node.handle(machine, event, now):
+            trace.effect(now, machine, self.entry, effect, its)
+        if host is not None and type(event) is not MessageReceived:
+            trace.looked(now, machine, host.machine)
+
+    def set_timer(self, machine: str, effect: SetTimer) -> None:
+        """Set a timer of a machine; called only while one of its events is handled."""
+        if self._timers.get((machine, effect.name)) == effect.at:
+            return
+        self._timers[machine, effect.name] = effect.at
+        self._set += 1
+        heapq.heappush(self._due, (effect.at, self._set, machine, effect.name, self.entry))

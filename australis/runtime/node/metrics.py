@@ -1,0 +1,213 @@
+"""A node's metrics, for Prometheus to fetch.
+
+    http://127.0.0.1:PORT/metrics      where the cluster file says `metrics: PORT`
+
+They are served over plain HTTP without authentication, so only on the loopback address,
+whatever the node's address. Each answer is computed from `Node.status` at that moment:
+metrics cost nothing between two requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from australis.deployment.cluster import LOOPBACK
+from australis.kernel.errors import UserError
+from australis.protocols.dpc.states import State
+from australis.streams.buckets import Buckets
+
+Told = Mapping[str, Mapping[str, Any]]
+"""The status of all parts of one kind of a node, by name."""
+SparkPid = Callable[[], int | str]
+"""Gives the id of a node's Spark process, which has most of its memory; `NO_PROCESS` before it
+runs."""
+NO_PROCESS = "none"
+
+_FULL = ("full", GaugeMetricFamily, "log_full", "1 while its log has no room for more")
+_OUTPUT = (
+    ("upto", GaugeMetricFamily, "input_bucket", "The last bucket its stable lane has processed"),
+    ("end", GaugeMetricFamily, "stable_bucket", "The last bucket of its log"),
+    ("checkpointed", GaugeMetricFamily, "checkpointed_bucket", "The last bucket of a checkpoint"),
+    ("micro_batches", CounterMetricFamily, "micro_batches", "Micro-batches of its stable lane"),
+    ("stable_s", CounterMetricFamily, "stable_lane_seconds", "Time its stable lane took for them"),
+    (
+        *("share", GaugeMetricFamily, "tentative_share"),
+        "Part of its sources' buckets that its last tentative bucket rests on; none if stable",
+    ),
+    ("forks", CounterMetricFamily, "forks", "Tentative lanes that were begun"),
+    (
+        *("tentative_buckets", CounterMetricFamily, "tentative_buckets"),
+        "Buckets its tentative lanes have put out",
+    ),
+    (
+        *("tentative_tuples", CounterMetricFamily, "tentative_tuples"),
+        "Tuples its tentative lanes have put out",
+    ),
+    _FULL,
+)
+_SOURCE = (
+    ("end", GaugeMetricFamily, "stable_bucket", "The last bucket of its log"),
+    ("rows", CounterMetricFamily, "rows", "Rows that were taken in"),
+    ("rejected", CounterMetricFamily, "rejected_rows", "Rows that were malformed"),
+    ("late", CounterMetricFamily, "late_rows", "Rows older than their stream's boundary"),
+    ("idle", GaugeMetricFamily, "idle", "1 while it gives no rows and follows the clock"),
+    ("leads", GaugeMetricFamily, "leads", "1 on the node that leads it, if it has a standby"),
+    _FULL,
+)
+_WAY = (
+    ("sent", CounterMetricFamily, "messages", "Messages that were sent"),
+    ("sent_bytes", CounterMetricFamily, "sent_bytes", "Bytes that were sent"),
+    ("dropped", CounterMetricFamily, "dropped_messages", "Messages that were dropped"),
+    ("waiting_bytes", GaugeMetricFamily, "waiting_bytes", "Bytes that wait to be sent"),
+)
+_LINK = (*_WAY, ("up", GaugeMetricFamily, "up", "Whether the last call got through"))
+_CLOCK = (
+    ("offset_s", GaugeMetricFamily, "offset_seconds", "How far its clock is ahead of this node's"),
+    ("error_s", GaugeMetricFamily, "error_seconds", "The largest error of that estimate"),
+)
+_NODE = (
+    ("guests", GaugeMetricFamily, "guests", "Guests who read along"),
+    ("handled", CounterMetricFamily, "handled_events", "Events that its machines were handed"),
+    ("overflowed", CounterMetricFamily, "overflowed_messages", "Messages there was no room for"),
+    ("events_lost", CounterMetricFamily, "lost_event_lines", "Lines that could not be written"),
+)
+_Fields = tuple[tuple[str, type[Any], str, str], ...]
+"""Fields of a status as (key, metric type, metric name, meaning)."""
+
+
+def metrics(status: Mapping[str, Any], now_us: int, buckets: Buckets) -> Iterator[Metric]:
+    """The status of a node (`Node.status`) as Prometheus metrics."""
+    about = {"cluster": status["cluster"], "node": status["node"]}
+    yield InfoMetricFamily("australis_node", "Which node this is", value=about)
+    for key, kind, name, text in _NODE:
+        yield kind(f"australis_{name}", text, value=status[key])
+    refused = CounterMetricFamily(
+        "australis_refused_messages", "Messages and calls that were refused", labels=["reason"]
+    )
+    for reason, count in status["refused"].items():
+        refused.add_metric([reason], count)
+    yield refused
+    yield from _outputs(status["outputs"])
+    yield from _inputs(status["outputs"])
+    yield from _each("source", status["sources"], _SOURCE)
+    for part in ("output", "source"):
+        yield from _logs(part, status[f"{part}s"], now_us, buckets)
+    yield from _each("link", status["links"], _LINK, label="peer")
+    yield from _each("client", status["clients"], _WAY)
+    yield from _each("clock", status["clocks"], _CLOCK, label="peer")
+
+
+def _each(part: str, told: Told, fields: _Fields, label: str = "") -> Iterator[Metric]:
+    for key, kind, name, text in fields:
+        family = kind(f"australis_{part}_{name}", text, labels=[label or part])
+        for one, values in told.items():
+            if values[key] is not None:
+                family.add_metric([one], values[key])
+        yield family
+
+
+def _outputs(outputs: Told) -> Iterator[Metric]:
+    yield from _each("output", outputs, _OUTPUT)
+    states = GaugeMetricFamily(
+        "australis_output_state", "1 for the state it is in", labels=["output", "state"]
+    )
+    phases = CounterMetricFamily(
+        "australis_output_phase_seconds", "Time it was in each phase", labels=["output", "phase"]
+    )
+    differ = GaugeMetricFamily(
+        "australis_output_differing_replicas",
+        "Replicas whose log differs from its own",
+        labels=["output"],
+    )
+    for stream, output in outputs.items():
+        differ.add_metric([stream], len(output["differs"]))
+        for state in State:
+            states.add_metric([stream, state.name], state.name == output["state"])
+        for phase, seconds in output["phases_s"].items():
+            phases.add_metric([stream, phase], seconds)
+    yield from (states, phases, differ)
+
+
+def _inputs(outputs: Told) -> Iterator[Metric]:
+    read = GaugeMetricFamily(
+        "australis_input_replica",
+        "1 for the replica it is read from",
+        labels=["output", "input", "replica"],
+    )
+    have = GaugeMetricFamily(
+        "australis_input_stable_bucket",
+        "The last stable bucket that has arrived",
+        labels=["output", "input"],
+    )
+    for stream, output in outputs.items():
+        for name, one in output["inputs"].items():
+            have.add_metric([stream, name], one["have"])
+            for replica in one["replicas"]:
+                read.add_metric([stream, name, replica], replica == one["from"])
+    yield from (read, have)
+
+
+def _logs(part: str, told: Told, now_us: int, buckets: Buckets) -> Iterator[Metric]:
+    """The length of each log, and the age of its last bucket."""
+    behind = GaugeMetricFamily(
+        f"australis_{part}_behind_seconds", "Time since its last bucket ended", labels=[part]
+    )
+    length = GaugeMetricFamily(
+        f"australis_{part}_log_buckets",
+        "Buckets of its log that some reader may still need",
+        labels=[part],
+    )
+    size = GaugeMetricFamily(
+        f"australis_{part}_log_bytes", "Bytes the files of its log have", labels=[part]
+    )
+    for name, log in told.items():
+        length.add_metric([name], log["end"] - log["trimmed_upto"])
+        size.add_metric([name], log["log_bytes"])
+        if log["end"] >= 0:
+            behind.add_metric([name], (now_us - buckets.end(log["end"])) / 1e6)
+    yield from (behind, length, size)
+
+
+class _NodeCollector(Collector):
+    """A collector that reads the node's status at each request."""
+
+    def __init__(self, ask: Callable[[], Iterator[Metric]]) -> None:
+        self._ask = ask
+
+    def collect(self) -> Iterator[Metric]:
+        return self._ask()
+
+    def describe(self) -> Iterator[Metric]:
+        """Describe no metrics in advance, since the node may not be ready yet."""
+        return iter(())
+
+
+class MetricsServer:
+    """Serves the metrics of one node to its own machine."""
+
+    def __init__(self, port: int, ask: Callable[[], Iterator[Metric]], spark_pid: SparkPid) -> None:
+        registry = CollectorRegistry()
+        registry.register(_NodeCollector(ask))
+        ProcessCollector(registry=registry)
+        ProcessCollector(namespace="australis_spark", pid=spark_pid, registry=registry)
+        try:
+            self._server, self._thread = start_http_server(port, LOOPBACK, registry)
+        except OSError as error:
+            why = error.strerror or error
+            raise UserError(f"cannot serve metrics at {LOOPBACK}:{port}: {why}") from None
+
+    def stop(self) -> None:
+        """Stop serving and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,843 @@
+"""One running node: everything on it, from its cluster and its directory.
+
+node = Node(cluster, diagram, "a", base=Path("examples"))
+node.start()
+...
+node.stop()
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+from msgspec.structs import replace
+
+from australis.deployment.check import check
+from australis.deployment.cluster import LOOPBACK, Cluster, machine_name, sink_machine
+from australis.deployment.sinks import readers, sink_places
+from australis.diagram.fragments import Fragment, Plan
+from australis.diagram.model import Diagram, Sink, Source
+from australis.kernel.durations import MILLISECOND, SECOND
+from australis.kernel.errors import AustralisError, Stopped, UserError, unknown_name
+from australis.kernel.machine import Event, Message, SetTimer
+from australis.node.hosts import (
+    ClientHost,
+    LogHost,
+    ReplicaHost,
+    SourceHost,
+    SourceMemberHost,
+    WitnessHost,
+)
+from australis.node.machine import NodeMachine
+from australis.protocols.dpc.effects import (
+    AnnounceClock,
+    AnnounceDifference,
+    AnnounceLease,
+    AnnounceLoss,
+    AnnouncePhase,
+    RestoredLog,
+    Started,
+)
+from australis.protocols.dpc.outputs import Output
+from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
+from australis.protocols.dpc.replica import ReplicaMachine
+from australis.protocols.dpc.source_pair import SaveStanding, SourceMember, SourceWitness
+from australis.protocols.dpc.subscribers import GUEST
+from australis.protocols.dpc.topology import Topology, deploy, dpc_options, pairs_of, waiting
+from australis.reference import ReferenceEngine
+from australis.runtime.certs import Credentials, caller
+from australis.runtime.certs import load as load_credentials
+from australis.runtime.checks import check_parts
+from australis.runtime.epoch import began_us
+from australis.runtime.files import DirectoryLock, FileDisk, make_directory, replace_file
+from australis.runtime.json_values import iso_time
+from australis.runtime.logs import SharedLog
+from australis.runtime.node import status, wire
+from australis.runtime.node.clocks import Clocks
+from australis.runtime.node.driver import Driver, shifted_clock
+from australis.runtime.node.engine import LiveEngine
+from australis.runtime.node.entries import Entries
+from australis.runtime.node.events import ERROR, INFO, WARNING, Events
+from australis.runtime.node.exchange import SnapshotExchange
+from australis.runtime.node.feed import SourceFeed
+from australis.runtime.node.lane_work import LaneWork
+from australis.runtime.node.lanes import Lanes, LaneSettings
+from australis.runtime.node.links import connect, greeted
+from australis.runtime.node.memory import spark_settings
+from australis.runtime.node.paired import PairedSource, read_standing, write_standing
+from australis.runtime.node.phase_log import PhaseLog, tell_differences, tell_loss
+from australis.runtime.node.reference_lanes import ReferenceLanes
+from australis.runtime.node.router import Router
+from australis.runtime.node.server import NodeServer
+from australis.runtime.node.settings import Layout, NodeSettings
+from australis.runtime.node.sinks import SinkFollower
+from australis.runtime.node.spark_home import SparkHome
+from australis.runtime.node.spark_lanes import SparkLanes
+from australis.runtime.node.trace import TraceFile
+from australis.runtime.processes import outlive
+from australis.runtime.sinks import SinkWriter, open_sink
+from australis.runtime.state import StateDirectory, digest
+from australis.spark.analyse import analyse
+from australis.spark.functions import function_digests
+from australis.streams.log import segment_bytes_of
+from australis.streams.schema import Schema
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from australis.runtime.node.metrics import MetricsServer
+
+MAX_ROWS_AHEAD = 2_000_000
+"""The largest number of tuples by which a source read at full speed is ahead of the node's
+lanes."""
+UNBOUNDED = NodeSettings()
+
+
+def reference_schemas(diagram: Diagram, topology: Topology) -> dict[str, Schema]:
+    """The schema of every stream according to the reference engine."""
+    schemas = {source.name: source.schema for source in diagram.sources}
+    for fragment in topology.fragments:
+        for plan in fragment.plans:
+            schemas[plan.output] = ReferenceEngine(plan, schemas, diagram.buckets).schema
+    return schemas
+
+
+class Node:
+    """One running node, which implements the ports that its hosts share (`node.ports.NodePort`)."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        diagram: Diagram,
+        name: str,
+        *,
+        base: Path,
+        on_error: Callable[[BaseException], None] = lambda error: None,
+        settings: NodeSettings = UNBOUNDED,
+        directory: Path | None = None,
+    ) -> None:
+        """A node in the directory of the cluster's state, unless another one is given."""
+        check(cluster, diagram)
+        if name not in cluster.nodes:
+            sentence = "is not a node of this cluster"
+            raise unknown_name(name, cluster.nodes, sentence, heading="nodes", place=cluster.place)
+        self.cluster = cluster.name
+        self.name = name
+        self.errors: list[BaseException] = []
+        self.changed = threading.Condition()
+        """Notified when a log or a sink has advanced, and when a component has failed."""
+        self._cluster = cluster
+        self._diagram = diagram
+        self._base = base
+        self._settings = settings
+        self._place = place = cluster.nodes[name]
+        self._host = settings.host or (LOOPBACK if place.master.startswith("local") else place.host)
+        self._on_error = on_error
+        self._directory = directory or base / cluster.state / name
+        self._layout = Layout(self._directory, flat=directory is not None)
+        self.state = StateDirectory(self._directory)
+        self._options = dpc_options(cluster, diagram)
+        if not settings.tentative:
+            self._options = waiting(self._options)
+        kept = {f"kept {stream}": stream for stream in settings.keep}
+        clients = readers(cluster, diagram) | kept
+        self.topology = deploy(diagram, cluster.machines, clients, pairs_of(cluster))
+        self.events = Events(self._directory, name)
+        self._lock = DirectoryLock(self.state.lock)
+        self._credentials: Credentials | None = None
+        self._clock = shifted_clock()
+        self._entries = Entries(name)
+        self._machines = NodeMachine(name)
+        self._driver = Driver(self._machines, self._failed, self._clock, self._entries.next)
+        self._router = Router(cluster, name, self.topology, self._driver, self.events)
+        self.digest = ""
+        """The digest of what nodes must have in common: the diagram, its functions, the epoch."""
+        self._exchange = SnapshotExchange(
+            name,
+            self._directory / "snapshots",
+            self.topology,
+            self._router.places,
+            self._connect,
+            self._driver,
+            self.events.tell,
+            self._failed,
+        )
+        self._clocks = Clocks(
+            name, self._router.places, cluster.sources_on, cluster.clock_bound_us, self.events.tell
+        )
+        self._phases: dict[str, PhaseLog] = {}
+        self.sources: dict[str, SourceFeed] = {}
+        self.pairs: dict[str, PairedSource] = {}
+        """The sources with two proxies that have one of them here."""
+        self.sinks: dict[str, SinkFollower] = {}
+        """The sinks that run here, by client proxy."""
+        self._disks: list[FileDisk] = []
+        self._server: NodeServer | None = None
+        self._metrics: MetricsServer | None = None
+        self._started_us = self._clock.now()
+        self._started_at = time.monotonic()
+        own = {} if directory is not None else spark_settings(self._place.memory_mb)
+        self._spark = SparkHome(
+            self.state,
+            self._place.master,
+            f"australis {self.cluster} {name}"
+            if directory is None
+            else f"australis {diagram.name}",
+            {**own, **settings.spark_settings},
+            self._host,
+            settings.spark,
+            settings.on_step,
+        )
+        self._incarnation = 0
+        self._guests = itertools.count()
+        self._closed = False
+        self.schemas: dict[str, Schema] = {}
+
+    # --- starting -----------------------------------------------------------------------
+
+    def start(self) -> Node:
+        """Open everything and start the machines."""
+        try:
+            self._open()
+        except BaseException as error:
+            self.events.tell("error", level=ERROR, why=str(error))
+            self.stop()
+            raise
+        return self
+
+    def _open(self) -> None:
+        if self._cluster.epoch_us is None:
+            raise UserError(
+                "says no 'epoch': no tuple is older than this time (`australis up` fills it in)",
+                name=self.cluster,
+                place=self._cluster.place,
+            )
+        check_parts(self._diagram, self._base, self._here)
+        if self._layout.flat:
+            self.state.open()
+        make_directory(self._directory)
+        self._lock.acquire()
+        self.events.open()
+        if self._cluster.tls is not None:
+            tls = self._cluster.tls
+            self._credentials = load_credentials(
+                self._base / tls.certificates, self._base / tls.ca, self.name
+            )
+        functions = self._refuse_unsound()
+        self.schemas = self._find_schemas()
+        if self._settings.fresh:
+            self.state.clear()
+            self.events.open()
+        self.state.claim(self._diagram, functions)
+        if self._computes and self._place.engine == "spark":
+            self.state.save_schemas(self.schemas)
+        self._exchange.clear()
+        self._incarnation = self._next_incarnation()
+        self._entries.begin(self._incarnation)
+        if self._place.trace:
+            self._driver.trace = TraceFile(self._directory, self.name)
+        first: dict[str, Event] = {}
+        for fragment in self.topology.fragments:
+            if self.name in self._cluster.replicas[fragment.name]:
+                self._open_replica(fragment, first)
+        for source in self._here:
+            self._open_source(source, first)
+        self._open_witnesses(first)
+        for name, node in sink_places(self._cluster, self._diagram).items():
+            if node == self.name:
+                self._open_sink(next(s for s in self._diagram.sinks if s.name == name), first)
+        if self._settings.listen:
+            self._router.open(self._connect)
+            self._server = self._listen()
+            self._open_metrics()
+        self._tell_started()
+        if self._server is not None:
+            self._server.start()
+        for engine in self.engines.values():
+            engine.start()
+        self._driver.start(first)
+        self._router.begin()
+        for sink in self.sinks.values():
+            sink.start()
+        for feed in self.sources.values():
+            feed.start()
+
+    @property
+    def _here(self) -> list[str]:
+        """The sources whose proxies run here."""
+        return self._cluster.sources_on(self.name)
+
+    @property
+    def _computes(self) -> bool:
+        return any(self.name in nodes for nodes in self._cluster.replicas.values())
+
+    @property
+    def engines(self) -> dict[str, LiveEngine]:
+        """The engines of the replicas that run here."""
+        return self._exchange.engines
+
+    def _refuse_unsound(self) -> dict[str, str]:
+        """Refuse the state of another diagram; returns the digests of the diagram's functions."""
+        outlive(self.state.spark_pid)
+        functions = function_digests(self._diagram, self._base)
+        if self._layout.flat and not self._settings.fresh:
+            self.state.refuse_other(self._diagram, functions)
+        elif not self._layout.flat:
+            remedy = "remove the state of every node to begin anew, or name another 'state'"
+            self.state.refuse_other(self._diagram, functions, remedy)
+        self.digest = digest(self._diagram, functions, self._epoch_us)
+        return functions
+
+    def _tell_started(self) -> None:
+        self.events.tell(
+            "started",
+            version=wire.VERSION,
+            cluster=self.cluster,
+            address=self._place.address,
+            tls=self._credentials is not None,
+            incarnation=self._incarnation,
+            process=os.getpid(),
+            machines=list(self._machines.hosts),
+        )
+
+    @property
+    def base_bucket(self) -> int:
+        """The bucket before the first one."""
+        return self._diagram.buckets.closed_by(self._epoch_us)
+
+    @property
+    def _epoch_us(self) -> int:
+        assert self._cluster.epoch_us is not None
+        return self._cluster.epoch_us
+
+    def _next_incarnation(self) -> int:
+        """A number higher than in every incarnation before, even on a disk that was lost."""
+        path = self._directory / "incarnation"
+        before = int(path.read_text()) if path.exists() else 0
+        incarnation = max(before + 1, (time.time_ns() // 1000 - self._epoch_us) // MILLISECOND, 1)
+        replace_file(path, str(incarnation).encode())
+        return incarnation
+
+    def _open_replica(self, fragment: Fragment, first: dict[str, Event]) -> None:
+        name = machine_name(fragment.name, self.name)
+        config = next(r for r in self.topology.replicas if r.name == name)
+        plans = {plan.output: plan for plan in fragment.plans}
+        rng = random.Random(f"{name} {self._incarnation}")
+        machine = ReplicaMachine(config, self._options, rng)
+        lanes = self._open_lanes(self._layout.lanes(name), plans, alone=not config.peers)
+        work = LaneWork(plans, lambda: self._driver.entry)
+        engine = LiveEngine(
+            name, lanes, work, self._driver.post, self._exchange.install, self._options.bounds_of
+        )
+        self.engines[name] = engine
+        for output in plans:
+            self._phases[output] = PhaseLog(self.events.tell, self._driver.about, name, output)
+        self._machines.open(ReplicaHost(machine, self, engine))
+        restored = tuple(
+            replace(lanes.restore(o, self.base_bucket), fits_after=engine.fits_after(o))
+            for o in plans
+        )
+        first[name] = Started(self._incarnation, restored)
+
+    def _open_lanes(self, directory: Path, plans: dict[str, Plan], *, alone: bool) -> Lanes:
+        buckets, spark = self._diagram.buckets, self._spark
+        settings = LaneSettings(
+            warm=self._settings.tentative,
+            alone=alone,
+            rows_per_batch=self._settings.rows_per_batch,
+            segment_bytes=self._segment_bytes,
+            host=self._host,
+            on_step=self._settings.on_step,
+            on_restarted=spark.lane_restarted,
+            settled=spark.settled,
+            tell=self.events.tell,
+            on_append=self._notify,
+        )
+        if self._place.engine == "reference":
+            return ReferenceLanes(
+                plans, self.schemas, buckets, directory, self._failed, self.find_log, settings
+            )
+        return SparkLanes(
+            plans,
+            self.schemas,
+            buckets,
+            directory,
+            spark.session,
+            self._base,
+            self._failed,
+            self.find_log,
+            settings,
+        )
+
+    def _segment_bytes(self, stream: str) -> int:
+        return segment_bytes_of(self._options.bounds_of(stream).max_bytes)
+
+    def _find_schemas(self) -> dict[str, Schema]:
+        """The schemas of all streams, or only of its sources where this node computes nothing."""
+        if not self._computes:
+            return {source.name: source.schema for source in self._diagram.sources}
+        if self._place.engine == "reference":
+            return reference_schemas(self._diagram, self.topology)
+        saved = None if self._settings.fresh else self.state.load_schemas()
+        if saved is not None:
+            return saved
+        session = self._spark.session()
+        self._settings.on_step("checking the diagram")
+        with self._spark.settled():
+            return analyse(session, self._diagram, self._base)
+
+    def _open_source(self, stream: str, first: dict[str, Event]) -> None:
+        source = next(s for s in self._diagram.sources if s.name == stream)
+        disk = FileDisk(self._layout.source_log(stream))
+        self._disks.append(disk)
+        size = self._segment_bytes(stream)
+        log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
+        if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
+            log.restart_at(self.base_bucket)
+        if stream in self.topology.pairs:
+            self._open_member(source, log, first)
+            return
+        self._refuse_stale(stream)
+        machine = SourceMachine(stream, self.topology.sources[stream], self._options)
+        feed = self._open_feed(source, log, machine)
+        self._machines.open(SourceHost(machine, self, feed))
+        self.sources[stream] = feed
+        end = feed.closed
+        restored = RestoredLog(stream, end, log.trimmed_upto, end, digest=log.digest(end))
+        first[stream] = Started(self._incarnation, (restored,))
+
+    def _refuse_stale(self, stream: str) -> None:
+        """Refuse the log of a source that had a standby, which may have gone on without this node."""
+        if (self._layout.source(stream) / "standing").exists():
+            raise UserError(
+                "had a standby, which may have gone on with its log: keep it, or begin anew with"
+                " another 'state'",
+                name=stream,
+                place=self._cluster.place_of("sources", stream),
+            )
+
+    def _open_feed(
+        self, source: Source, log: SharedLog, machine: SourceMachine, member: str = ""
+    ) -> SourceFeed:
+        stream, began = source.name, None
+        if not self._settings.bounded:
+            state = self._base / self._cluster.state
+            began = began_us(state, self._clock.now()), self._epoch_us
+        return SourceFeed(
+            source,
+            log,
+            machine,
+            self._driver.post,
+            self._failed,
+            self._clock.now,
+            state=self._layout.source(stream),
+            base=self._base,
+            began=began,
+            room=lambda: self._has_room(stream, log, machine),
+            member=member,
+        )
+
+    def _open_member(self, source: Source, log: SharedLog, first: dict[str, Event]) -> None:
+        stream, pair = source.name, self.topology.pairs[source.name]
+        name = machine_name(stream, self.name)
+        (other,) = (member for member in pair.members if member != name)
+        state = self._layout.source(stream)
+        port = PairedSource(
+            name, source, log, state, self._driver.post, self.events.tell, self._failed
+        )
+        machine = SourceMember(
+            *(name, stream, other, pair.witness, self.topology.sources[stream], self._options),
+            first=name == pair.members[0],
+            standing=port.standing,
+            rows=port.rows,
+        )
+        self._machines.open(SourceMemberHost(machine, self, port))
+        self.pairs[stream] = port
+        port.start(lambda: self._open_feed(source, log, machine, name))
+        fits_after = log.fits_after(self._options.bounds_of(stream).max_bytes)
+        first[name] = Started(self._incarnation, (replace(port.restored, fits_after=fits_after),))
+
+    def _open_witnesses(self, first: dict[str, Event]) -> None:
+        """Open the witnesses of sources that run here; what they decided is on the disk."""
+        for stream, pair in self.topology.pairs.items():
+            if self._router.places[pair.witness] != self.name:
+                continue
+            path = self._layout.source(stream) / "witness"
+            machine = SourceWitness(stream, read_standing(path).view)
+            save = partial(self._save_view, path)
+            self._machines.open(WitnessHost(pair.witness, machine, self, save))
+            first[pair.witness] = Started(self._incarnation)
+
+    @staticmethod
+    def _save_view(path: Path, effect: SaveStanding) -> None:
+        write_standing(path, effect.standing)
+
+    def _has_room(self, stream: str, log: SharedLog, machine: SourceMachine) -> bool:
+        """Whether a source at full speed may go on."""
+        if self._settings.bounded:
+            return self._unread(stream, log) < MAX_ROWS_AHEAD
+        return stream not in self.pairs or not self.pairs[stream].is_ahead(machine.end)
+
+    def _unread(self, stream: str, log: SharedLog) -> int:
+        return max((e.lanes.unread(stream, log) for e in self.engines.values()), default=0)
+
+    # --- sinks ------------------------------------------------------------------------------
+
+    def _open_sink(self, sink: Sink, first: dict[str, Event]) -> None:
+        schema = self._schema_of(sink.stream)
+        root, fresh = self._directory, self._settings.fresh
+        writer = open_sink(sink, schema, root, self._base, fresh=fresh)
+        first |= self._follow(sink_machine(sink.name), sink.stream, writer, self._failed)
+
+    def _schema_of(self, stream: str) -> Schema:
+        if stream not in self.schemas:
+            raise UserError(
+                f"cannot be written on '{self.name}', which computes nothing: place its sinks on a"
+                " node with a replica ('sinks' in the cluster file)",
+                name=stream,
+                place=self._cluster.place_of("sinks"),
+            )
+        return self.schemas[stream]
+
+    def _follow(
+        self,
+        machine: str,
+        stream: str,
+        writer: SinkWriter,
+        on_error: Callable[[BaseException], None],
+    ) -> dict[str, Event]:
+        """Let a writer follow a stream; the first event of its client proxy."""
+        config = next((c for c in self.topology.clients if c.name == machine), None)
+        producers = self._producers(stream) if config is None else config.producers
+        guest = machine.startswith(GUEST)
+        client = ClientMachine(
+            machine, stream, producers, self._options, hold=not guest, bounded=not guest
+        )
+        follower = SinkFollower(
+            machine,
+            stream,
+            writer,
+            self._diagram.buckets,
+            self.find_log,
+            self._driver.post,
+            on_error,
+            lambda: self._sink_went_on(machine),
+            self.events.tell,
+        )
+        self.sinks[machine] = follower
+        self._machines.open(ClientHost(client, self, follower))
+        after = max(follower.begins_after, self.base_bucket)
+        restored = RestoredLog(stream, after, after, after)
+        return {machine: Started(self._incarnation, (restored,))}
+
+    def _producers(self, stream: str) -> tuple[str, ...]:
+        computed = [r.name for r in self.topology.replicas for o in r.outputs if o.stream == stream]
+        return tuple(computed) or tuple(self._cluster.source_machines[stream])
+
+    def _sink_went_on(self, machine: str) -> None:
+        """A sink has got further; a program of this process that has read all is let go."""
+        if machine.startswith(GUEST) and self.sinks[machine].done.is_set():
+            self._machines.close(machine)
+            del self.sinks[machine]
+        self._notify()
+
+    def follow(
+        self, stream: str, writer: SinkWriter, on_error: Callable[[BaseException], None]
+    ) -> None:
+        """Let a program of this process follow a stream, from the first tuple that is kept."""
+        machine = f"{GUEST}{next(self._guests)}"
+        first = self._follow(machine, stream, writer, on_error)
+        self.sinks[machine].start()
+        for name, event in first.items():
+            self._driver.post(name, event)
+
+    def await_lanes(self) -> None:
+        """Wait until the lanes of all replicas have started, or a component has failed."""
+        lanes = [engine.lanes for engine in self.engines.values()]
+        while not all(one.started for one in lanes):
+            self.check()
+            with self.changed:
+                self.changed.wait(0.05)
+        self._spark.lanes_started()
+
+    # --- the ports that all hosts share -----------------------------------------------------
+
+    def send(self, sender: str, to: str, message: Message) -> None:
+        """Send a machine's message, to this node or another."""
+        self._router.send(sender, to, message)
+
+    def set_timer(self, machine: str, effect: SetTimer) -> None:
+        """Set a timer of a machine of this node."""
+        self._driver.set_timer(machine, effect)
+
+    def shares_logs(self, machine: str) -> bool:
+        """Whether a machine reads the logs of this node without a copy.
+
+        Sinks do. Of replicas only those without tentative lanes: a warm query may still have to
+        read what its stable query has acknowledged, and what has left the log since.
+        """
+        host = self._machines.hosts.get(machine)
+        reads = isinstance(host, ReplicaHost) and not self._settings.tentative
+        return reads or isinstance(host, ClientHost)
+
+    def phase_changed(self, machine: str, effect: AnnouncePhase) -> None:
+        """Record a phase change."""
+        self._phases[effect.output].changed(effect)
+
+    def logs_differ(self, machine: str, effect: AnnounceDifference) -> None:
+        """Record that replicas' logs differ, or agree again, with the operators that wrote them."""
+        plan = self.topology.plans.get(effect.stream)
+        operators = [o.name for o in plan.operators] if plan is not None else []
+        tell_differences(self.events.tell, self._driver.about(), machine, effect, operators)
+
+    def state_lost(self, machine: str, effect: AnnounceLoss) -> None:
+        """Record that an output cannot go on, and end this node with what to do about it."""
+        why = tell_loss(self.events.tell, self._driver.about(), machine, effect)
+        self._failed(Stopped(why))
+
+    def clock_is_off(self, machine: str, effect: AnnounceClock) -> None:
+        """Record that another node's clock is off, or agrees again."""
+        self._clocks.announced(effect, self._driver.about())
+
+    def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
+        """Record that a log no longer waits for a consumer, or does so again."""
+        self.events.tell(
+            "lease_lapsed" if effect.lapsed else "lease_renewed",
+            level=WARNING if effect.lapsed else INFO,
+            kind=f"{effect.stream} {effect.consumer}",
+            **self._driver.about(),
+            stream=effect.stream,
+            consumer=effect.consumer,
+            silent_s=round(effect.silent_us / SECOND, 1),
+            acknowledged=effect.acknowledged,
+        )
+
+    def find_log(self, machine: str, stream: str) -> SharedLog:
+        """The log of a stream that a machine of this node keeps."""
+        host = self._machines.hosts[machine]
+        assert isinstance(host, LogHost), f"'{machine}' keeps no log"
+        log = host.log(stream)
+        assert isinstance(log, SharedLog)
+        return log
+
+    @property
+    def logs(self) -> dict[str, SharedLog]:
+        """All logs of this node, by stream: those of sources first."""
+        proxies = self.sources | self.pairs
+        sources = {stream: proxy.log(stream) for stream, proxy in proxies.items()}
+        computed = {
+            output.stream: self.engines[r.name].log(output.stream)
+            for r in self.topology.replicas
+            if r.name in self.engines
+            for output in r.outputs
+        }
+        return sources | computed
+
+    def _notify(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
+
+    # --- the network ----------------------------------------------------------------------
+
+    def _connect(self, node: str) -> fl.FlightClient:
+        client = connect(self._cluster, node, self._credentials)
+        return greeted(client, self.cluster, node, self.digest)
+
+    def _listen(self) -> NodeServer:
+        scheme = "grpc" if self._credentials is None else "grpc+tls"
+        location = f"{scheme}://{self._place.address}"
+        try:
+            if self._credentials is None:
+                return NodeServer(self, location, tell=self.events.tell)
+            return NodeServer(
+                self, location, caller, self.events.tell, **self._credentials.for_server()
+            )
+        except pa.ArrowException:
+            # Flight does not give the reason; it is nearly always this one.
+            raise UserError(
+                f"cannot listen at {self._place.address}: the port is taken, or not of this machine",
+                name=self.name,
+                place=self._cluster.place_of("nodes", self.name),
+            ) from None
+
+    def _open_metrics(self) -> None:
+        """Serve metrics if configured; a node without them does not even load the library."""
+        if self._place.metrics is None:
+            return
+        from australis.runtime.node.metrics import NO_PROCESS, MetricsServer, metrics
+
+        def ask() -> Iterator[Metric]:
+            return metrics(self.status(), self._clock.now(), self._diagram.buckets)
+
+        try:
+            self._metrics = MetricsServer(
+                self._place.metrics, ask, lambda: self._spark.pid or NO_PROCESS
+            )
+        except UserError as error:
+            place = self._cluster.place_of("nodes", self.name)
+            raise UserError(error.sentence, name=self.name, place=place) from None
+
+    # --- messages -----------------------------------------------------------------------
+
+    def knows(self, node: str) -> bool:
+        """Whether a certificate of this name belongs to this cluster."""
+        return node in self._cluster.nodes or node in self._cluster.clients
+
+    def receive(self, node: str | None, body: bytes) -> None:
+        """Take a message for one of this node's machines."""
+        self._router.receive(node, body, self.schemas, self._diagram.buckets)
+
+    def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[Any]:
+        """The stream of messages for a client in one of its incarnations."""
+        return self._router.inbox(node, client, incarnation)
+
+    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, Path]:
+        """The latest checkpoint of a lane, in a directory, for a node with a replica of it."""
+        return self._exchange.serve(node, machine, stream)
+
+    # --- what is here ---------------------------------------------------------------------
+
+    def output(self, stream: str) -> Output:
+        """An output that a replica on this node computes."""
+        for host in self._machines.hosts.values():
+            if isinstance(host, ReplicaHost) and stream in host.machine.outputs:
+                return host.machine.outputs[stream]
+        raise UserError(f"is not computed on '{self.name}'", name=stream)
+
+    def push(self, source: str, rows: Any) -> None:
+        """Give rows to a push source on this node; they are durable when this returns."""
+        running = {name: pair.feed for name, pair in self.pairs.items() if pair.feed is not None}
+        running |= self.sources
+        if source in self.pairs and source not in running:
+            leader = self._member(source).view.leader.rpartition("@")[2] or "no node yet"
+            sentence = f"does not take rows on '{self.name}' now: it is led by {leader}"
+            raise UserError(sentence, name=source)
+        feed = running.get(source)
+        if feed is None or feed.proxy.push_handle is None:
+            known = [name for name, one in running.items() if one.proxy.push_handle is not None]
+            sentence = f"is not a push source on '{self.name}'"
+            raise unknown_name(source, known, sentence, heading="push sources")
+        feed.proxy.push_handle.push(rows)
+
+    # --- what people ask ------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """The status of the node."""
+        outputs = {
+            stream: status.of_output(
+                host.machine.outputs[stream],
+                self.engines[name],
+                self._phases[stream],
+                stream,
+                self._clock.now(),
+            )
+            | {"log_bytes": status.log_bytes(self._layout.lanes(name) / "logs" / stream)}
+            for name, host in self._machines.hosts.items()
+            if isinstance(host, ReplicaHost)
+            for stream in host.machine.outputs
+        }
+        return {
+            "cluster": self.cluster,
+            "node": self.name,
+            "schemas": {stream: str(self.schemas[stream]) for stream in outputs},
+            "started_at": iso_time(self._started_us),
+            "up_s": round(time.monotonic() - self._started_at, 1),
+            "choices": status.of_choices(self._options),
+            "outputs": outputs,
+            "sources": {
+                s: status.of_source(feed, self._layout.source_log(s), self._clock.now())
+                for s, feed in self.sources.items()
+            }
+            | {s: self._status_of_pair(s, pair) for s, pair in self.pairs.items()},
+            "sinks": {name: status.of_sink(sink) for name, sink in list(self.sinks.items())},
+            "clocks": self._clocks.status(
+                [host.machine for host in list(self._machines.hosts.values())], self._clock.now()
+            ),
+            **self._router.status(),
+            **status.of_refusals(self._server),
+            "overflowed": self._driver.overflowed,
+            "handled": self._entries.count,
+            "events_lost": self.events.lost,
+        }
+
+    def _member(self, stream: str) -> SourceMember:
+        machine = self._machines.hosts[self.pairs[stream].name].machine
+        assert isinstance(machine, SourceMember)
+        return machine
+
+    def _status_of_pair(self, stream: str, pair: PairedSource) -> dict[str, Any]:
+        machine, now_us = self._member(stream), self._clock.now()
+        # Only the one that leads hears from consumers.
+        heard = machine.leads
+        return pair.status(machine) | {
+            "log_bytes": status.log_bytes(self._layout.source_log(stream)),
+            "log_waits_for": machine.waits_for if heard else [],
+            "consumers": status.of_consumers(machine.subscribers, now_us) if heard else {},
+        }
+
+    def fault(self, what: dict[str, Any]) -> str:
+        """Inject a network fault between this node and another, or end it."""
+        self._router.fault(what)
+        return "done"
+
+    # --- stopping --------------------------------------------------------------------------
+
+    def _failed(self, error: BaseException) -> None:
+        if self._closed:
+            return
+        trace = "".join(traceback.format_exception(error))
+        about = self._driver.about()
+        self.events.tell("error", level=ERROR, **about, why=str(error), trace=trace)
+        self.errors.append(error)
+        self._notify()
+        self._on_error(error)
+
+    def check(self) -> None:
+        """Raise the error that has stopped this node, if there is one."""
+        for error in self.errors:
+            raise error if isinstance(error, AustralisError) else Stopped(f"stopped: {error!r}")
+
+    def trim(self) -> None:
+        """End the Spark processes that are no longer needed."""
+        lanes = [engine.lanes for engine in self.engines.values()]
+        self._spark.trim([q for one in lanes if isinstance(one, SparkLanes) for q in one.queries])
+
+    def stop(self) -> None:
+        """Stop everything; acknowledged data stays durable."""
+        for feed in self.sources.values():
+            with suppress(RuntimeError):
+                feed.stop()
+        for pair in self.pairs.values():
+            pair.stop()
+        for sink in list(self.sinks.values()):
+            sink.stop()
+        self._closed = True
+        self._driver.stop()
+        self._router.close_inboxes()
+        if self._metrics is not None:
+            self._metrics.stop()
+        if self._server is not None:
+            self._server.stop()
+        self._router.close_links()
+        for engine in self.engines.values():
+            engine.lanes.close()
+        self._spark.close()
+        for disk in self._disks:
+            disk.close()
+        if self._driver.trace is not None:
+            self._driver.trace.close()
+        self.events.tell("stopped")
+        self.events.close()
+        self._lock.release()

@@ -1,0 +1,255 @@
+"""Lanes without Spark: the reference engine on one thread.
+
+For tests, for small edge machines, and to try out a cluster in seconds. Tentative work
+comes first, as with every engine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from australis.diagram.fragments import Plan
+from australis.kernel.errors import Stopped
+from australis.protocols.dpc.effects import (
+    Checkpoint,
+    Checkpointed,
+    DropLane,
+    ForkLane,
+    RestoredLog,
+    RunStable,
+    RunTentative,
+    SkipAhead,
+    SkippedAhead,
+    StableDone,
+    TentativeDone,
+)
+from australis.reference import ReferenceEngine
+from australis.runtime.files import FileDisk, make_directory, replace_file
+from australis.runtime.logs import SharedLog
+from australis.runtime.node import excerpt
+from australis.runtime.node.held import FindLog, read_spans
+from australis.runtime.node.lanes import LaneSettings, Report
+from australis.runtime.node.wire import WireError
+from australis.streams.buckets import END_OF_STREAM_US, Buckets
+from australis.streams.schema import Schema
+
+CHECKPOINT = "state"
+
+
+class _Saved(msgspec.Struct, frozen=True, array_like=True):
+    """A checkpoint: the state after a bucket."""
+
+    upto: int
+    state: bytes
+
+
+@dataclass
+class _Lane:
+    """One output: its engine, its log, and the states of its lanes."""
+
+    plan: Plan
+    engine: ReferenceEngine
+    log: SharedLog
+    disk: FileDisk
+    checkpoint: Path
+    state: Any
+    forks: dict[int, Any] = field(default_factory=dict)
+
+
+class ReferenceLanes:
+    """The lanes of one replica on the reference engine."""
+
+    def __init__(
+        self,
+        plans: Mapping[str, Plan],
+        schemas: Mapping[str, Schema],
+        buckets: Buckets,
+        directory: Path,
+        on_error: Callable[[BaseException], None],
+        find_log: FindLog,
+        settings: LaneSettings,
+    ) -> None:
+        self._find_log = find_log
+        self._settings = settings
+        self._buckets = buckets
+        self._on_error = on_error
+        self._report: Report = lambda event: None
+        self._lanes: dict[str, _Lane] = {}
+        for output, plan in plans.items():
+            engine = ReferenceEngine(plan, schemas, buckets)
+            disk = FileDisk(directory / "logs" / output)
+            size = settings.segment_bytes(output)
+            log = SharedLog(disk, schemas[output], buckets, segment_bytes=size)
+            path = directory / "checkpoints" / output / CHECKPOINT
+            make_directory(path.parent)
+            self._lanes[output] = _Lane(plan, engine, log, disk, path, engine.initial)
+        self._urgent: deque[Callable[[], None]] = deque()
+        self._patient: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="lanes", daemon=True)
+
+    # --- lifecycle -------------------------------------------------------------------------
+
+    def log(self, output: str) -> SharedLog:
+        return self._lanes[output].log
+
+    def restore(self, output: str, base: int) -> RestoredLog:
+        lane = self._lanes[output]
+        upto = base
+        if lane.checkpoint.exists():
+            saved = msgspec.msgpack.decode(lane.checkpoint.read_bytes(), type=_Saved)
+            lane.state, upto = lane.engine.decode(saved.state), saved.upto
+        elif lane.log.boundary_us < self._buckets.end(base):
+            lane.log.restart_at(base)
+        log = lane.log
+        digest = log.digest(log.closed)
+        return RestoredLog(output, upto, log.trimmed_upto, log.closed, digest=digest)
+
+    def start(self, report: Report) -> None:
+        self._report = report
+        self._thread.start()
+
+    def stalled_s(self, output: str) -> float | None:
+        return None  # its thread is working, or has failed
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+        for lane in self._lanes.values():
+            lane.disk.close()
+
+    # --- work ---------------------------------------------------------------------------
+
+    def run_stable(self, effect: RunStable) -> None:
+        self._queue(self._patient, lambda: self._stable(effect))
+
+    def checkpoint(self, effect: Checkpoint) -> None:
+        self._queue(self._patient, lambda: self._checkpoint(effect.output))
+
+    def fork(self, effect: ForkLane) -> None:
+        self._queue(self._urgent, lambda: self._fork(effect.output, effect.epoch))
+
+    def run_tentative(self, effect: RunTentative) -> None:
+        self._queue(self._urgent, lambda: self._tentative(effect))
+
+    def drop(self, effect: DropLane) -> None:
+        self._queue(self._urgent, lambda: self._drop(effect.output, effect.epoch))
+
+    def skip(self, effect: SkipAhead) -> None:
+        self._queue(self._patient, lambda: self._skip(effect))
+
+    @property
+    def started(self) -> bool:
+        return self._thread.ident is not None
+
+    def unread(self, stream: str, log: SharedLog) -> int:
+        readers = [one for one in self._lanes.values() if stream in one.plan.inputs]
+        at = [one.state.upto for one in readers if one.log.boundary_us < END_OF_STREAM_US]
+        return log.rows_between(min(at), self._buckets.last) if at else 0
+
+    def _queue(self, queue: deque[Callable[[], None]], job: Callable[[], None]) -> None:
+        with self._changed:
+            queue.append(job)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    while not (self._urgent or self._patient or self._closed):
+                        self._changed.wait()
+                    if self._closed:
+                        return
+                    job = (self._urgent or self._patient).popleft()
+                job()
+        except BaseException as error:
+            self._on_error(error)
+
+    def _stable(self, effect: RunStable) -> None:
+        lane = self._lanes[effect.output]
+        work = read_spans(effect.inputs, lane.plan.inputs, self._find_log)
+        upto, end = effect.upto, max(effect.upto, effect.keep_after)
+        # One step over the whole batch: the engine's state is that after the last bucket.
+        state, buckets = lane.engine.step(lane.state, work.read(effect.after, upto), upto)
+        made = [(n, batch) for n, batch in buckets if n > effect.keep_after]
+        lane.log.append(made, max(self._buckets.end(end), lane.log.boundary_us))
+        lane.state = state
+        self._settings.on_append()
+        digests = lane.log.recent_digests(effect.keep_after, end)
+        self._report(StableDone(effect.output, upto, end, digests))
+
+    def _checkpoint(self, output: str) -> None:
+        lane = self._lanes[output]
+        self._save(lane)
+        self._report(Checkpointed(output, lane.state.upto))
+
+    def _save(self, lane: _Lane) -> None:
+        state = lane.engine.encode(lane.state)
+        replace_file(lane.checkpoint, msgspec.msgpack.encode(_Saved(lane.state.upto, state)))
+
+    def _skip(self, effect: SkipAhead) -> None:
+        lane = self._lanes[effect.output]
+        # The log first: with the old checkpoint it only begins late, but with the new one the old
+        # log would go on with results of a state that is not right yet.
+        lane.log.restart_at(effect.trimmed_upto)
+        lane.state = replace(lane.engine.initial, upto=effect.after)
+        self._save(lane)
+        self._report(SkippedAhead(effect.output))
+
+    def _fork(self, output: str, epoch: int) -> None:
+        lane = self._lanes[output]
+        lane.forks = {epoch: lane.state}
+
+    def _tentative(self, effect: RunTentative) -> None:
+        lane = self._lanes[effect.output]
+        if effect.epoch not in lane.forks:
+            return
+        e, work = effect, read_spans(effect.inputs, lane.plan.inputs, self._find_log)
+        batches = work.read(e.bucket - 1, e.bucket)
+        lane.forks[e.epoch], made = lane.engine.step(lane.forks[e.epoch], batches, e.bucket)
+        batch = dict(made).get(e.bucket)
+        self._report(TentativeDone(e.output, e.epoch, e.bucket, e.entered_us, batch))
+
+    def _drop(self, output: str, epoch: int) -> None:
+        self._lanes[output].forks.pop(epoch, None)
+
+    # --- snapshots -----------------------------------------------------------------------
+
+    def snapshot(self, output: str, to: Path) -> int:
+        lane = self._lanes[output]
+        try:
+            data = lane.checkpoint.read_bytes()
+        except FileNotFoundError:
+            raise Stopped(f"there is no checkpoint of '{output}' yet") from None
+        upto = msgspec.msgpack.decode(data, type=_Saved).upto
+        (to / CHECKPOINT).write_bytes(data)
+        excerpt.pack(lane.log, upto, to / excerpt.LOG)
+        return upto
+
+    def install(self, output: str, upto: int, files: Path, ahead_us: int = 0) -> int:
+        lane = self._lanes[output]
+        try:
+            data = (files / CHECKPOINT).read_bytes()
+            saved = msgspec.msgpack.decode(data, type=_Saved)
+            state = lane.engine.decode(saved.state)
+            log = excerpt.Excerpt(files / excerpt.LOG, lane.log, saved.upto)
+        except WireError:
+            raise
+        except Exception as error:
+            raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
+        log.replace(lane.log, ahead_us=ahead_us)
+        replace_file(lane.checkpoint, data)
+        lane.state = state
+        lane.forks.clear()
+        return log.trimmed_upto

@@ -1,0 +1,191 @@
+"""A node's router: the messages that its machines send and receive.
+
+A message for a machine of this node goes directly to the driver, one for another node through
+that node's link, one for a client into its mailbox. Incoming messages are checked first: their
+sender, whether that node may speak for it, and whether the two machines may exchange such a
+message (`roles`). Network faults are injected here, since every message passes the router.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pyarrow.flight as fl
+
+from australis.deployment.cluster import Cluster, machine_name, sink_machine
+from australis.deployment.sinks import sink_places
+from australis.diagram.model import Diagram
+from australis.kernel.errors import UserError
+from australis.kernel.machine import Message, MessageReceived
+from australis.node.roles import Roles
+from australis.protocols.dpc.topology import Topology
+from australis.runtime.node import status
+from australis.runtime.node.driver import Driver
+from australis.runtime.node.entries import entry_of
+from australis.runtime.node.events import Events
+from australis.runtime.node.guests import Guests, is_guest
+from australis.runtime.node.links import Link
+from australis.runtime.node.mailbox import Mailbox
+from australis.runtime.node.wire import Wire, WireError
+from australis.runtime.node.wire_dpc import FAMILIES
+from australis.streams.buckets import Buckets
+from australis.streams.schema import Schema
+
+MAX_SLOW_S = 3600.0
+"""The largest delay that fault injection adds to a link."""
+
+
+def node_of(cluster: Cluster, diagram: Diagram | None = None) -> dict[str, str]:
+    """The node of each machine, those of the diagram's sinks included; clients run anywhere."""
+    places = {machine_name(f, n): n for f, nodes in cluster.replicas.items() for n in nodes}
+    if diagram is not None:
+        places |= {sink_machine(s): n for s, n in sink_places(cluster, diagram).items()}
+    proxies = {m: n for found in cluster.source_machines.values() for m, n in found.items()}
+    return places | proxies | cluster.witnesses
+
+
+class Router:
+    """The router of all messages from one node to others, and from them."""
+
+    def __init__(
+        self, cluster: Cluster, node: str, topology: Topology, driver: Driver, events: Events
+    ) -> None:
+        self._cluster = cluster
+        self._node = node
+        self._driver = driver
+        self._events = events
+        self._wire = Wire(cluster.name, FAMILIES)
+        self._roles = Roles(topology)
+        self.places = node_of(cluster, topology.diagram)
+        self._links: dict[str, Link] = {}
+        self._mailboxes = {client: Mailbox() for client in cluster.clients}
+        self._guests = Guests()
+        self._deaf: set[str] = set()
+        """The nodes whose messages an injected fault drops."""
+        self._begun = False
+
+    def open(self, connect: Callable[[str], fl.FlightClient]) -> None:
+        """Open the links, with a function that connects to other nodes."""
+
+        def connector(node: str) -> Callable[[], fl.FlightClient]:
+            return lambda: connect(node)
+
+        for other in self._cluster.nodes:
+            if other != self._node:
+                self._links[other] = Link(other, connector(other), self._events.tell)
+
+    def begin(self) -> None:
+        """Deliver incoming messages from now on, since the machines have been started."""
+        self._begun = True
+
+    # --- messages -----------------------------------------------------------------------
+
+    def send(self, machine: str, to: str, message: Message) -> None:
+        """Send a message from a machine of this node to another one, here or elsewhere."""
+        if self._driver.node.runs(to):
+            self._driver.post(to, MessageReceived(machine, message), self._driver.entry)
+            return
+        data = self._wire.encode(machine, to, message, self._driver.entry)
+        if to in self._mailboxes:
+            self._mailboxes[to].send(data)
+        elif is_guest(to):
+            self._guests.send(to, data)
+        elif self.places[to] in self._links:
+            self._links[self.places[to]].send(data)
+
+    def receive(
+        self, node: str | None, body: bytes, schemas: Mapping[str, Schema], buckets: Buckets
+    ) -> None:
+        """Take a message for one of this node's machines; `node` is the sending node, if known."""
+        envelope = self._wire.decode(body, schemas, buckets)
+        at = self.places.get(envelope.sender)
+        guest = is_guest(envelope.sender)
+        if at is None and envelope.sender not in self._mailboxes and not guest:
+            raise WireError(f"'{envelope.sender}' is not of this cluster")
+        if not guest and node is not None and node != (at or envelope.sender):
+            raise WireError(f"'{node}' may not speak for '{envelope.sender}'")
+        if not self._driver.node.runs(envelope.to):
+            raise WireError(f"'{envelope.to}' does not run on '{self._node}'")
+        if not self._roles.may(envelope.sender, envelope.to, envelope.message):
+            kind = type(envelope.message).__name__
+            raise WireError(f"'{envelope.sender}' may not send {kind} to '{envelope.to}'")
+        if guest:
+            self._guests.heard(envelope.sender, node)
+        if not self._begun or (at or envelope.sender) in self._deaf:
+            return
+        received = MessageReceived(envelope.sender, envelope.message)
+        self._driver.post(envelope.to, received, entry_of(at, envelope.cause), len(body))
+
+    def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[Any]:
+        """The stream of messages for a client in one of its incarnations."""
+        if is_guest(client):
+            return self._guests.heard(client, node).read(incarnation)
+        if client not in self._mailboxes:
+            raise WireError(f"'{client}' is not a client of this cluster")
+        if node is not None and node != client:
+            raise WireError(f"'{node}' may not read what is for '{client}'")
+        return self._mailboxes[client].read(incarnation)
+
+    # --- what people ask ------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """The status of the links and mailboxes."""
+        return {
+            "links": {
+                n: status.of_link(link, deaf=n in self._deaf) for n, link in self._links.items()
+            },
+            "clients": {
+                c: status.of_client(mailbox, deaf=c in self._deaf)
+                for c, mailbox in self._mailboxes.items()
+            },
+            "guests": len(self._guests),
+        }
+
+    def fault(self, what: dict[str, Any]) -> None:
+        """Inject a network fault between this node and another, or end it."""
+        if not self._cluster.faults:
+            raise UserError(
+                "does not allow rehearsed failures ('faults: allowed')", name=self._cluster.name
+            )
+        kind, other = str(what.get("kind")), str(what.get("node"))
+        if other not in self._links and other not in self._mailboxes:
+            raise UserError("is not another node of this cluster", name=other)
+        link = self._links.get(other)
+        target: Link | Mailbox = link if link is not None else self._mailboxes[other]
+        match kind:
+            case "cut":
+                if what.get("out", True):
+                    target.cut = True
+                if what.get("in", True):
+                    self._deaf.add(other)
+            case "slow" if link is not None:
+                link.slow_s = _seconds(what.get("seconds"))
+            case "heal":
+                target.cut = False
+                self._deaf.discard(other)
+                if link is not None:
+                    link.slow_s = 0.0
+            case _:
+                raise UserError("is not a failure of the network (cut, slow, heal)", name=kind)
+        told = {key: what[key] for key in ("out", "in", "seconds") if key in what}
+        self._events.tell("fault", kind=kind, fault=kind, peer=other, **told)
+
+    # --- stopping --------------------------------------------------------------------------
+
+    def close_inboxes(self) -> None:
+        """End the streams of all clients, so that the server can stop."""
+        for mailbox in self._mailboxes.values():
+            mailbox.close()
+        self._guests.close()
+
+    def close_links(self) -> None:
+        """Close the links to other nodes."""
+        for link in self._links.values():
+            link.close()
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= MAX_SLOW_S:
+        raise UserError(f"should be from 0 to {MAX_SLOW_S:.0f}", name="seconds")
+    return float(value)

@@ -1,0 +1,92 @@
+"""One JSON object per tuple and line: `_id`, `_stime`, then the attributes in order.
+
+`json_values` defines how values are written. Each tuple is in the file exactly
+once: beside it, `<path>.position` holds the number of bytes that count; what lies
+after them is cut off after a crash and written again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from australis.kernel.errors import UserError
+from australis.runtime.files import FileDisk
+from australis.runtime.json_values import json_objects
+from australis.runtime.sinks.base import (
+    Position,
+    after,
+    foreign,
+    last_id_of,
+    load_position,
+    save_position,
+)
+
+
+class JsonlSink:
+    """Appends tuples to a file of JSON lines."""
+
+    def __init__(self, path: Path, run: str, *, fresh: bool = False) -> None:
+        self.path = path
+        self._sidecar = path.with_name(path.name + ".position")
+        self._disk = FileDisk(path.parent)
+        self._encoder = msgspec.json.Encoder()
+        if fresh and load_position(self._sidecar) is not None:
+            for old in (self._sidecar.name, path.name):
+                if old in self._disk.names():
+                    self._disk.remove(old)
+        self._durable = self._open(run)
+        self._last_id = self._durable.last_id
+        self._size = self._durable.bytes
+
+    def _open(self, run: str) -> Position:
+        kept, size = load_position(self._sidecar), self._disk.size(self.path.name)
+        if kept is None:
+            if self.path.exists():
+                raise foreign(self.path)
+            # Before the file itself: after a crash in between it must not look foreign.
+            kept = Position(run=run)
+            save_position(self._sidecar, kept)
+        if kept.run != run:
+            raise foreign(self.path)
+        if size < kept.bytes:
+            raise UserError(
+                f"has written {kept.bytes} bytes to {self.path}, of which {size} are left:"
+                " restore the file, or begin afresh"
+            )
+        if not self.path.exists():
+            self._disk.append(self.path.name, b"")
+        if size > kept.bytes:
+            self._disk.cut(self.path.name, kept.bytes)
+        return kept
+
+    @property
+    def position(self) -> int:
+        """See `SinkWriter`."""
+        return self._durable.last_id
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `SinkWriter`."""
+        batch = after(batch, self._last_id)
+        if not batch.num_rows:
+            return
+        data = self._encoder.encode_lines(json_objects(batch, ("_id", "_stime")))
+        self._disk.append(self.path.name, data)
+        self._size += len(data)
+        self._last_id = last_id_of(batch)
+
+    def flush(self) -> None:
+        """See `SinkWriter`."""
+        if self._last_id == self._durable.last_id:
+            return
+        self._disk.sync(self.path.name)
+        position = Position(self._last_id, self._size, self._durable.run)
+        save_position(self._sidecar, position)
+        self._durable = position
+
+    def close(self) -> None:
+        """See `SinkWriter`."""
+        self.flush()
+        self._disk.close()

@@ -1,0 +1,187 @@
+"""Broken variants of what stands in front of a source's log (see `broken`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from msgspec import structs
+
+from australis.kernel.ids import pack_id
+from australis.kernel.machine import Effect, Event, MessageReceived, Send
+from australis.protocols.dpc.messages import Bucket
+from australis.protocols.dpc.source_pair import (
+    AcknowledgeRows,
+    SourceClaim,
+    SourceCopy,
+    SourceHeld,
+    SourceMember,
+    SourceView,
+    SourceWitness,
+    Standing,
+)
+from australis.sim.dpc.event_source import SCHEMA, EventSources, EventTimeHost, Memo
+from australis.sim.dpc.pairs import MemberHost
+from australis.sim.dpc.run import Scenario
+from australis.sim.harness.model import Variant
+from australis.streams.schema import TupleType
+from australis.streams.source import SourceStream
+
+
+class NeverIdle(SourceStream):
+    """Waits for rows, however long none come."""
+
+    def idle_clock(self, now_us: int) -> int | None:
+        return None
+
+
+class WaitsForRows(EventTimeHost):
+    """Waits for rows, however long none come."""
+
+    stream_class = NeverIdle
+
+
+class ForgetsIdleBoundary(EventTimeHost):
+    """Takes up its boundary from the newest row after a restart, not from its log."""
+
+    def _restored(self) -> SourceStream:
+        newest_us = max(0, self._memo.cursor.newest_us - 1)
+        known = self._buckets.closed_by(self._buckets.floor(newest_us))
+        self._log.end = min(self._log.end, max(known, self._log.trimmed_upto))
+        self._memo = replace(self._memo, end=self._log.end)
+        return super()._restored()
+
+
+class LetsLateThrough(EventTimeHost):
+    """Logs a late row in the next bucket, below the boundary that it has published."""
+
+    def _append(self, new: list[Bucket], memo: Memo) -> None:
+        let_through = self.late[self._memo.late :]
+        if let_through and new[0].batch is None:
+            new = [_with_rows(new[0], self._batch(let_through)), *new[1:]]
+        super()._append(new, memo)
+
+
+def _with_rows(bucket: Bucket, rows: pa.RecordBatch) -> Bucket:
+    ids = pa.array([pack_id(bucket.number, i) for i in range(rows.num_rows)])
+    types = pa.array([int(TupleType.INSERTION)] * rows.num_rows, pa.int8())
+    batch = pa.RecordBatch.from_arrays([types, ids, *rows.columns], schema=SCHEMA.arrow)
+    return Bucket(bucket.number, bucket.entered_us, batch)
+
+
+class DropsLate(EventTimeHost):
+    """Drops a late row and tells nobody."""
+
+    def _take(self, numbers: list[int]) -> None:
+        if numbers:
+            self._stream.offer(self._batch(numbers))
+
+
+def _idle(host: type[EventTimeHost]) -> Callable[[Scenario], Scenario]:
+    def apply(scenario: Scenario) -> Scenario:
+        sources = scenario.source_host
+        assert isinstance(sources, EventSources)
+        return replace(scenario, source_host=replace(sources, host=host))
+
+    return apply
+
+
+# --- two proxies ---------------------------------------------------------------------------------
+
+
+class NotFenced(SourceMember):
+    """Goes on confirming copies of an older view after it has taken over."""
+
+    def _take(self, copy: SourceCopy) -> list[Effect]:
+        if copy.view.epoch < self.view.epoch and self.leads:
+            held = SourceHeld(
+                copy.view, self.incarnation, copy.view.since, copy.upto, copy.rows_upto
+            )
+            return [Send(self.other, held)]
+        return super()._take(copy)
+
+    def _other_holds(self, held: SourceHeld) -> list[Effect]:
+        return super()._other_holds(held) if held.view.epoch <= self.view.epoch else []
+
+    def _adopt(self, view: SourceView) -> list[Effect]:
+        return [] if self.leads and view.leader != self.name else super()._adopt(view)
+
+
+class AcknowledgesAlone(SourceMember):
+    """Acknowledges a row when it is durable here, before the other proxy has it."""
+
+    def _publish(self) -> list[Effect]:
+        effects = super()._publish()
+        if self.leads and self.rows > self.safe:
+            self.safe = self.rows
+            effects.append(AcknowledgeRows(self.stream, self.rows))
+        return effects
+
+
+class PublishesAlone(SourceMember):
+    """Publishes a bucket when it is durable here, before the other proxy has it."""
+
+    def _publish(self) -> list[Effect]:
+        self.held = max(self.held, self.local)
+        return super()._publish()
+
+
+class TakesOverBehind(SourceMember):
+    """Takes over though it does not hold all that was published."""
+
+    def _claim(self) -> list[Effect]:
+        known = self.standing
+        if not self.leads and known.since == self.view.since:
+            self.standing = structs.replace(known, synced=True)
+        effects = super()._claim()
+        self.standing = known
+        return effects
+
+    def _may_lead(self, view: SourceView) -> bool:
+        return view.leader == self.name
+
+
+class GrantsTwice(SourceWitness):
+    """Grants a view to both proxies."""
+
+    def handle(self, event: Event, now: int) -> Sequence[Effect]:
+        match event:
+            case MessageReceived(sender=sender, message=SourceClaim(view=view)):
+                return [Send(sender, view)]
+        return super().handle(event, now)
+
+
+class ForgetsStanding(MemberHost):
+    """Forgets what it was when it restarts, and begins a log of its own."""
+
+    def boot(self, bucket_us: int) -> None:
+        if self.incarnation:
+            self._standing = Standing(SourceView(1, self.name, True, 1), 1)
+        super().boot(bucket_us)
+
+
+def _pair(**fields: Any) -> Callable[[Scenario], Scenario]:
+    return lambda scenario: replace(scenario, **fields)
+
+
+SOURCE_VARIANTS: Mapping[str, Variant[Scenario]] = {
+    name: Variant(name, str(host.__doc__), _idle(host), (caught_by,), range(first, 60), "idle")
+    for name, host, first, caught_by in (
+        ("waits for rows", WaitsForRows, 0, "masked"),
+        ("forgets idle boundary", ForgetsIdleBoundary, 6, "rows"),
+        ("lets late through", LetsLateThrough, 10, "rows"),
+        ("drops late", DropsLate, 0, "rows"),
+    )
+} | {
+    name: Variant(name, str(kind.__doc__), _pair(**{field: kind}), caught, range(60), "standby")
+    for name, field, kind, caught in (
+        ("not fenced", "member_class", NotFenced, ("one log",)),
+        ("acknowledges alone", "member_class", AcknowledgesAlone, ("acknowledged",)),
+        ("publishes alone", "member_class", PublishesAlone, ("one log",)),
+        ("takes over behind", "member_class", TakesOverBehind, ("one log",)),
+        ("grants twice", "witness_class", GrantsTwice, ("one log",)),
+        ("forgets standing", "member_host", ForgetsStanding, ("one log",)),
+    )
+}

@@ -1,0 +1,1 @@
+"""Registers in the simulated world."""

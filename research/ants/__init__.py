@@ -1,0 +1,1 @@
+"""The evaluation of the paper on ants: placements, beside a centralized optimum."""

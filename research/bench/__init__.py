@@ -1,0 +1,1 @@
+"""Benchmarks: Australis beside common alternatives, as ratios in one run."""

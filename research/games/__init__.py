@@ -1,0 +1,1 @@
+"""The evaluation of the paper on elasticity games: cores that modules choose, beside rivals."""

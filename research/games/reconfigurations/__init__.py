@@ -1,0 +1,1 @@
+"""How often cores change, and how efficiently they are used (games figures 12, 13, table IV)."""

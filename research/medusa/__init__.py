@@ -1,0 +1,1 @@
+"""The evaluation of the Medusa paper: contracts and payments between participants."""

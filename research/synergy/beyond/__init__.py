@@ -1,0 +1,1 @@
+"""Hot spots beyond the paper: larger rings, thresholds, churn, and a centralized balancer."""

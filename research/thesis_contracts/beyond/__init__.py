@@ -1,0 +1,1 @@
+"""Contracts beyond the papers: the centralized optimum, auctions, lost messages, two simulators."""

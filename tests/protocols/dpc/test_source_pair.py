@@ -1,0 +1,223 @@
+"""A source's two proxies and their witness: who may publish, acknowledge and take over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from australis.kernel.machine import Effect, Message, MessageReceived, Send, TimerFired
+from australis.protocols.dpc.effects import BucketClosed, RestoredLog, Started
+from australis.protocols.dpc.messages import LogDigest
+from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.source_pair import (
+    AcknowledgeRows,
+    CopyStored,
+    FollowSource,
+    LeadSource,
+    RowsJournalled,
+    SaveStanding,
+    SendCopy,
+    SourceClaim,
+    SourceCopy,
+    SourceHeld,
+    SourceMember,
+    SourceView,
+    SourceWitness,
+    Standing,
+    StoreCopy,
+)
+from australis.protocols.dpc.states import State
+
+LEADS = SourceView(2, "s@a", False, 1, 5)
+"""The member on node a leads, and the one on node b confirms."""
+OPTIONS = DpcOptions()
+SILENCE_US = 10 * OPTIONS.heartbeat_us
+
+
+def member(node: str, standing: Standing, end: int = -1, rows: int = 0) -> SourceMember:
+    """A member that has started with this on its disk."""
+    other = {"a": "b", "b": "a"}[node]
+    first = node == "a"
+    made = SourceMember(
+        *(f"s@{node}", "s", f"s@{other}", "w", (), OPTIONS),
+        first=first,
+        standing=standing,
+        rows=rows,
+    )
+    made.handle(Started(5, (RestoredLog("s", end, -1, end),)), 0)
+    return made
+
+
+def leader(end: int = -1, rows: int = 0) -> SourceMember:
+    made = member("a", Standing(LEADS, 1, claimed=5), end, rows)
+    hear(made, "s@b", SourceHeld(LEADS, 7, 1, end, rows))
+    return made
+
+
+def standby(end: int = -1, rows: int = 0) -> SourceMember:
+    return member("b", Standing(LEADS, 1, synced=True), end, rows)
+
+
+def hear(machine: SourceMember, sender: str, message: Message, now: int = 0) -> Sequence[Effect]:
+    return machine.handle(MessageReceived(sender, message), now)
+
+
+def sent(effects: Sequence[Effect], to: str, kind: type[Message]) -> list[Message]:
+    return [
+        e.message for e in effects if isinstance(e, Send) and e.to == to and type(e.message) is kind
+    ]
+
+
+def test_a_new_source_begins_with_the_view_that_its_witness_grants() -> None:
+    first = member("a", Standing())
+    effects = first.handle(TimerFired("heartbeat"), 1)
+    (claim,) = sent(effects, "w", SourceClaim)
+    assert isinstance(claim, SourceClaim)
+    assert claim.view == SourceView(1, "s@a", True, 1, 5)
+    effects = hear(first, "w", claim.view)
+    assert LeadSource("s") in effects
+    assert isinstance(effects[0], SaveStanding), "durable before it takes a row"
+    second = member("b", Standing())
+    assert not sent(second.handle(TimerFired("heartbeat"), 1), "w", SourceClaim)
+
+
+def test_a_bucket_is_published_and_a_row_acknowledged_when_both_have_it() -> None:
+    one = leader(3, 10)
+    effects = one.handle(RowsJournalled("s", 12), 1)
+    assert [e.copy.rows_upto for e in effects if isinstance(e, SendCopy)] == [12]
+    assert not any(isinstance(e, AcknowledgeRows) for e in effects)
+    one.handle(BucketClosed("s", 4), 1)
+    assert one.end == 3
+    effects = hear(one, "s@b", SourceHeld(LEADS, 7, 1, 3, 12))
+    assert (AcknowledgeRows("s", 12) in effects, one.end) == (True, 3)
+    hear(one, "s@b", SourceHeld(LEADS, 7, 1, 4, 12))
+    assert one.end == 4
+
+
+def test_what_was_confirmed_by_a_disk_that_is_lost_does_not_count() -> None:
+    one = leader(3)
+    hear(one, "s@b", SourceHeld(SourceView(), 8, 0, -1, 0))
+    one.handle(BucketClosed("s", 4), 1)
+    hear(one, "s@b", SourceHeld(LEADS, 7, 1, 4, 0))
+    assert one.end == 3, "a message of the incarnation before"
+
+
+def test_a_follower_confirms_what_is_durable_and_no_older_view() -> None:
+    two = standby(3)
+    copy = SourceCopy(LEADS, 5, 3, 0, 3, 4, 0, 0)
+    effects = hear(two, "s@a", copy)
+    assert StoreCopy("s", copy) in effects
+    assert not sent(effects, "s@a", SourceHeld)
+    (held,) = sent(two.handle(CopyStored("s", copy), 1), "s@a", SourceHeld)
+    assert isinstance(held, SourceHeld)
+    assert held.end == 4
+    late = replace(copy, view=replace(LEADS, epoch=1), after=4, upto=5)
+    effects = hear(two, "s@a", late)
+    assert not any(isinstance(e, StoreCopy) for e in effects)
+    assert [one.view for one in sent(effects, "s@a", SourceHeld)] == [LEADS]  # type: ignore[attr-defined]
+
+
+def test_a_standby_takes_over_and_the_leader_before_it_steps_down() -> None:
+    one, two, witness = leader(3), standby(3), SourceWitness("s", LEADS)
+    one.handle(BucketClosed("s", 4), 1)
+    (claim,) = sent(two.handle(TimerFired("heartbeat"), SILENCE_US), "w", SourceClaim)
+    granted = witness.handle(MessageReceived("s@b", claim), 0)
+    (view,) = sent(granted, "s@b", SourceView)
+    effects = hear(two, "w", view, SILENCE_US)
+    assert LeadSource("s") in effects
+    assert (two.leads, two.end) == (True, 3)
+    effects = hear(one, "s@b", SourceCopy(two.view, -1, 3, 0, -1, -1, -1, -1))
+    assert FollowSource("s") in effects
+    assert (one.leads, one.end, one.state) == (False, 3, State.FAILURE)
+    assert one.handle(BucketClosed("s", 5), 1) == [], "of the source that is being stopped"
+
+
+def test_a_standby_with_a_part_of_a_copy_does_not_take_over() -> None:
+    two = standby(3)
+    part = SourceCopy(LEADS, 5, 3, 0, 3, 4, 0, 0, partial=True)
+    effects = hear(two, "s@a", part)
+    saved, stored = effects
+    assert isinstance(saved, SaveStanding), "before what it stores could not be continued"
+    assert not saved.standing.synced
+    assert stored == StoreCopy("s", part)
+    two.handle(CopyStored("s", part), 1)
+    assert not sent(two.handle(TimerFired("heartbeat"), SILENCE_US), "w", SourceClaim)
+    rest = replace(part, after=4, upto=5, partial=False)
+    hear(two, "s@a", rest, SILENCE_US)
+    two.handle(CopyStored("s", rest), SILENCE_US)
+    assert two.standing.synced
+    assert sent(two.handle(TimerFired("heartbeat"), 2 * SILENCE_US), "w", SourceClaim)
+
+
+def test_what_was_stored_before_a_part_does_not_make_up_for_it() -> None:
+    two = standby(3)
+    one = SourceCopy(LEADS, 5, 3, 0, 3, 4, 0, 0)
+    part = replace(one, after=4, upto=5, partial=True)
+    for copy in (one, part):
+        hear(two, "s@a", copy)
+    two.handle(CopyStored("s", one), 1)
+    assert not two.standing.synced, "the part may be on the disk by now"
+    two.handle(CopyStored("s", part), 1)
+    assert not two.standing.synced
+
+
+def test_what_is_being_stored_already_is_not_stored_again() -> None:
+    two = standby(3)
+    copy = SourceCopy(LEADS, 5, 3, 0, 3, 5, 0, 0)
+    hear(two, "s@a", copy)
+    for again in (copy, replace(copy, upto=4)):
+        effects = hear(two, "s@a", again)
+        assert not any(isinstance(e, StoreCopy) for e in effects)
+        (held,) = sent(effects, "s@a", SourceHeld)
+        assert isinstance(held, SourceHeld)
+        assert held.end == 3, "only what is durable is confirmed"
+    more = replace(copy, rows_upto=1)
+    assert StoreCopy("s", more) in hear(two, "s@a", more)
+
+
+def test_digests_go_on_at_the_standby_and_end_with_a_log_that_is_replaced() -> None:
+    two = standby(3)
+    whole = SourceCopy(LEADS, 5, 3, 0, 1, 4, 0, 0, whole=True)
+    hear(two, "s@a", whole)
+    two.handle(CopyStored("s", whole, LogDigest(0, 1, 7), ((3, 9),)), 1)
+    more = SourceCopy(LEADS, 5, 4, 0, 4, 5, 0, 0)
+    hear(two, "s@a", more)
+    two.handle(CopyStored("s", more, digests=((5, 11),)), 1)
+    assert [two.digests.point(b) for b in (2, 4, 5)] == [
+        LogDigest(0, 2, 7),
+        LogDigest(0, 4, 9),
+        LogDigest(0, 5, 11),
+    ]
+    hear(two, "s@a", whole)
+    assert two.digests.point(4) is None
+
+
+def test_the_witness_grants_a_view_once() -> None:
+    witness = SourceWitness("s", LEADS)
+    alone = replace(LEADS, epoch=3, alone=True)
+    assert witness.handle(MessageReceived("s@a", SourceClaim(alone)), 0)[-1] == Send("s@a", alone)
+    over = SourceView(3, "s@b", True, 3, 5)
+    assert witness.handle(MessageReceived("s@b", SourceClaim(over)), 0) == [Send("s@b", alone)]
+
+
+def test_who_lost_its_disk_does_not_lead_though_the_view_names_it() -> None:
+    blank = member("a", Standing())
+    hear(blank, "w", LEADS)
+    assert (blank.leads, blank.role) == (False, "copying")
+
+
+def test_a_follower_that_is_behind_does_not_take_over() -> None:
+    behind = member("b", Standing(LEADS, 1, synced=False), 3)
+    effects = behind.handle(TimerFired("heartbeat"), SILENCE_US)
+    assert not sent(effects, "w", SourceClaim)
+
+
+def test_a_leader_goes_on_alone_only_with_the_next_view() -> None:
+    one = leader(3)
+    one.handle(BucketClosed("s", 4), 1)
+    effects = one.handle(TimerFired("heartbeat"), SILENCE_US)
+    assert [c.view.alone for c in sent(effects, "w", SourceClaim)] == [True]  # type: ignore[attr-defined]
+    assert one.end == 3
+    hear(one, "w", replace(LEADS, epoch=3, alone=True), SILENCE_US)
+    assert (one.end, one.role) == (4, "leads alone")

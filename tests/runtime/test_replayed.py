@@ -1,0 +1,170 @@
+"""What tentative tuples said in a live run: a good record follows from its inputs, others do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from australis.kernel.durations import SECOND
+from australis.runtime.client import ChangeKind
+from australis.runtime.node.trace import FILE
+from australis.runtime.testbed import Testbed, computed
+from australis.scenarios import real
+from australis.scenarios.replayed import broken_promises
+from australis.scenarios.scenario_file import load
+
+pytestmark = pytest.mark.timeout(300)
+
+SCENARIO = Path(__file__).parents[2] / "examples" / "scenarios" / "source_cut_long.yaml"
+Line = dict[str, Any]
+
+
+@dataclass
+class Recorded:
+    """A run that is over, in which a source was cut off for longer than the accepted delay."""
+
+    trial: Testbed
+
+    def traces(self) -> list[Path]:
+        state = self.trial.base / self.trial.cluster.state
+        return [state / node / FILE for node in self.trial.cluster.nodes]
+
+    def found(self) -> list[str]:
+        trial = self.trial
+        upto = trial.stable_upto
+        return broken_promises(trial, computed(trial.diagram, trial.base, upto), upto)
+
+    def change(self, change: Callable[[Line], bool]) -> None:
+        """Doctor the first line of a trace that can be changed so."""
+        for path in self.traces():
+            lines = [json.loads(text) for text in path.read_text().splitlines()]
+            if any(change(line) for line in lines):
+                path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+                return
+        raise AssertionError("no line to change")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    scenario = load(SCENARIO)
+    (cut,) = scenario.faults
+    with real.Stage(
+        real.write(scenario, tmp_path_factory.mktemp("replayed"), "reference"), scenario.stream
+    ) as trial:
+        trial.wait_until_stable()
+        trial.wait(1)
+        trial.begin(cut)
+        trial.wait(cut.lasts_us / SECOND)
+        trial.end(cut)
+        upto = trial.closed()
+        trial.until(lambda: trial.stable_upto >= upto and not trial.uncorrected, "not healed", 120)
+    return Recorded(trial)
+
+
+@pytest.fixture
+def recorded(whole: Recorded) -> Iterator[Recorded]:
+    """The same for tests that change the record."""
+    kept = [(path, path.read_bytes()) for path in whole.traces()]
+    heard = list(whole.trial.heard)
+    yield whole
+    whole.trial.heard[:] = heard
+    for path, data in kept:
+        path.write_bytes(data)
+
+
+def test_a_good_run(recorded: Recorded) -> None:
+    lines = [
+        json.loads(text) for path in recorded.traces() for text in path.read_text().splitlines()
+    ]
+    for word in ("forked", "released", "computed", "arrived"):
+        assert any(word in line for line in lines), word
+    assert any(line["computed"]["said"] for line in lines if "computed" in line)
+    assert any(
+        h.change.kind is ChangeKind.TENTATIVE and h.change.rows for h in recorded.trial.heard
+    )
+    assert recorded.found() == []
+
+
+def says_nothing(line: Line) -> bool:
+    if not line.get("computed", {}).get("said"):
+        return False
+    line["computed"]["said"] = ""
+    return True
+
+
+def says_something_else(line: Line) -> bool:
+    if "computed" not in line:
+        return False
+    line["computed"]["said"] = "0" * 24
+    return True
+
+
+def gives_less(line: Line) -> bool:
+    """The lane is not given what there was of an input."""
+    given = [one for one in line.get("released", {}).get("inputs", ()) if one["given"]]
+    for one in given:
+        one["given"] = ""
+    return bool(given)
+
+
+def gives_more(line: Line) -> bool:
+    """The lane is given of an input what never arrived."""
+    for one in line.get("released", {}).get("inputs", ()):
+        if one["have"] < line["released"]["bucket"] and one["said"] is None:
+            one["said"] = one["given"] = "0" * 24
+            return True
+    return False
+
+
+def runs_unasked(line: Line) -> bool:
+    if "computed" not in line:
+        return False
+    line["computed"]["epoch"] += 1
+    return True
+
+
+@pytest.mark.parametrize(
+    ("change", "objection"),
+    [
+        (says_nothing, "computed other tentative tuples in bucket"),
+        (says_something_else, "computed other tentative tuples in bucket"),
+        (gives_less, "nothing of what there was of"),
+        (gives_more, "that nobody sent"),
+        (runs_unasked, "unasked"),
+    ],
+)
+def test_a_record_of_something_else(
+    recorded: Recorded, change: Callable[[Line], bool], objection: str
+) -> None:
+    recorded.change(change)
+    (said,) = recorded.found()
+    assert objection in said
+
+
+def test_lanes_that_were_forked_elsewhere(recorded: Recorded) -> None:
+    """The state from which a lane must begin is that after the bucket that the record names."""
+    for path in recorded.traces():
+        lines = [json.loads(text) for text in path.read_text().splitlines()]
+        for line in lines:
+            line.get("forked", {"upto": 0})["upto"] += 8
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (said,) = recorded.found()
+    assert "computed other tentative tuples in bucket" in said
+
+
+def test_the_client_was_told_something_else(recorded: Recorded) -> None:
+    heard = recorded.trial.heard
+    at = next(
+        i for i, h in enumerate(heard) if h.change.kind is ChangeKind.TENTATIVE and h.change.rows
+    )
+    batch = heard[at].change.batch
+    assert batch is not None
+    heard[at] = replace(heard[at], change=replace(heard[at].change, batch=batch.slice(1)))
+    (said,) = recorded.found()
+    assert "client delivered tuples in bucket" in said
+    assert said.endswith("that no lane said")

@@ -39,12 +39,14 @@ def check(cluster: Cluster, diagram: Diagram) -> None:
         if said is not None and said.path is not None and "path" not in one.options:
             sentence = f"is given a path, but a sink of the kind '{one.kind}' has none"
             raise _wrong(cluster, "sinks", one.name, sentence)
+    streams = {sink.name: sink.stream for sink in diagram.sinks}
     computing = {node for nodes in cluster.replicas.values() for node in nodes}
     for place in cluster.sinks.values():
-        if place.node is not None and place.node not in computing:
+        near = computing | {cluster.sources.get(streams[place.name], "")} - {""}
+        if place.node is not None and place.node not in near:
             sentence = (
-                f"is placed on '{place.node}', which computes nothing: a sink runs beside a replica"
-                f" ({', '.join(sorted(computing))})"
+                f"is placed on '{place.node}', which computes nothing: a sink runs beside a replica,"
+                f" or beside the source that it reads ({', '.join(sorted(near))})"
             )
             raise _wrong(cluster, "sinks", place.name, sentence)
     _results(cluster, diagram)

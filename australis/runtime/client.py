@@ -70,6 +70,7 @@ from australis.runtime.certs import Credentials
 from australis.runtime.epoch import read_epoch
 from australis.runtime.files import read_text
 from australis.runtime.load import load as load_diagram
+from australis.runtime.load import seen_from_above
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.links import Link, Mismatch, greeted, sentence_of
 from australis.runtime.node.links import connect as connect_to
@@ -611,6 +612,7 @@ def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster
     """A cluster file with its diagram, and the directory its paths are relative to."""
     cluster, base = load_nodes(path)
     diagram = load_diagram(base / cluster.diagram_path)
+    diagram = seen_from_above(diagram, Path(cluster.diagram_path).parent)
     check(cluster, diagram)
     diagram = placed(cluster, diagram)
     dpc_options(cluster, diagram)

@@ -35,6 +35,32 @@ def load(path: Path | str) -> Diagram:
     return diagram_file.load(read_text(path), str(path))
 
 
+def seen_from_above(diagram: Diagram, folder: Path) -> Diagram:
+    """The diagram of a file in this folder, with its relative paths beginning above the folder."""
+
+    def rebased(path: str) -> str:
+        return path if path.startswith("~") else str(folder / path)
+
+    def part(one: Any) -> Any:
+        paths = one.options.get("path")
+        if paths is None:
+            return one
+        several = [rebased(str(p)) for p in paths] if isinstance(paths, list) else None
+        return replace(one, options={**one.options, "path": several or rebased(str(paths))})
+
+    def function(one: Operator) -> Operator:
+        if not isinstance(one, Spark) or ".py:" not in one.function:
+            return one
+        return replace(one, function=rebased(one.function))
+
+    return replace(
+        diagram,
+        sources=tuple(map(part, diagram.sources)),
+        operators=tuple(map(function, diagram.operators)),
+        sinks=tuple(map(part, diagram.sinks)),
+    )
+
+
 def _load_python(path: Path) -> Diagram:
     folder = str(path.parent.resolve())
     sys.path.insert(0, folder)

@@ -89,3 +89,16 @@ def test_mistakes(sinks: str, sentence: str) -> None:
     with pytest.raises(UserError) as error:
         cluster(sinks)
     assert sentence in str(error.value)
+
+
+def test_a_sink_may_stand_beside_the_source_that_it_reads() -> None:
+    raw = load_diagram(
+        "diagram: d\nsources:\n  s: {push: true, schema: v int}\noperators:\n"
+        "  high: {filter: s, where: v > 5}\nsinks:\n  raw: {from: s, console: true}\n"
+        "  highs: {from: high, console: true}\n",
+        "d.yaml",
+    )
+    nodes = CLUSTER.replace("{one: [a, b], two: [b, a]}", "{high: [a, b]}")
+    beside = load(nodes + "sinks: {raw: {node: e}}\n", "c.yaml")
+    check(beside, raw)
+    assert sink_places(beside, raw)["raw"] == sink_places(load(nodes, "c.yaml"), raw)["raw"] == "e"

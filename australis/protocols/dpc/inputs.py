@@ -208,6 +208,7 @@ class Input:
             if state is State.STABLE and (behind or stalled or name in self._replaying):
                 raw[name] = State.STABILIZATION
         self._pass_over(raw)
+        self._fall_back(raw)
         return self._with_new_tuples(raw) if self.options.staggered else raw
 
     def _pass_over(self, states: dict[str, State]) -> None:
@@ -225,6 +226,21 @@ class Input:
         if best > self.have:
             for name in [n for n in failed if best - self.end(n) > self.options.lag_buckets]:
                 states[name] = State.FAILURE
+
+    def _fall_back(self, states: dict[str, State]) -> None:
+        """Count a recovering replica as stabilising if it alone still has the next bucket.
+
+        It may not get further before that is read: a full log waits for its consumers.
+        """
+        if any(state is not State.FAILURE for state in states.values()):
+            return
+        known = {
+            n: s for n, m in self.monitors.items() if not m.failed and (s := m.status(self.stream))
+        }
+        let_go = any(s.state is not State.FAILURE for s in known.values())
+        for name, status in known.items():
+            if let_go and status.trimmed_upto <= self.have < status.end and self._trusts(name):
+                states[name] = State.STABILIZATION
 
     def _with_new_tuples(self, states: dict[str, State]) -> dict[str, State]:
         """The states where replicas take turns and some process new tuples while they stabilise.

@@ -44,7 +44,7 @@ from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.spans import Span
 from australis.protocols.dpc.states import State
-from australis.protocols.dpc.subscribers import GUEST, Subscribers
+from australis.protocols.dpc.subscribers import ABSENT_US, GUEST, Subscribers
 
 LEASES = "leases"
 """The timer of a source that looks at the leases of its consumers."""
@@ -225,6 +225,8 @@ class ClientMachine:
         self._told_by: tuple[str, int] = ("", -1)
         """The replica and epoch of the overlay from which that bucket came."""
         self._correcting = False
+        self._gap_us: int | None = None
+        """The time since which no replica that answers has the next bucket."""
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
         """Process one event; returns the effects in order."""
@@ -252,18 +254,19 @@ class ClientMachine:
     def _tick(self, now: int) -> list[Effect]:
         effects: list[Effect] = [self._ask(node, now, regular=True) for node in self.monitors]
         effects += self._choose(now)
-        effects += self._skip()
+        effects += self._skip(now)
         effects += self._settle()
         effects.append(SetTimer("heartbeat", now + self.options.heartbeat_us))
         return effects
 
-    def _skip(self) -> list[Effect]:
+    def _skip(self, now: int) -> list[Effect]:
         """Continue after buckets that no replica has any more (bounded logs, lost states)."""
         after, upto = self.input.have, self.input.gone_upto
-        # A client with a lease was away for too long: what is gone where it is answered is gone.
-        leased = self.name in self.options.leases
+        if upto is None:
+            self._gap_us = None
+            return []
         bounded = self.guest or self.options.keep_log is not None
-        if upto is None or not (leased or bounded or self.input.forgotten):
+        if not (bounded or self._all_answer or self._has_waited(now)):
             return []
         if self.guest:
             # No log waits for a guest: the next bucket may be truncated before it asks for it.
@@ -275,6 +278,19 @@ class ClientMachine:
             self._correcting = True
         self.input.restart_after(upto)
         return [*effects, Deliver(self.stream, Skipped(after, upto))]
+
+    @property
+    def _all_answer(self) -> bool:
+        return all(m.heard and not m.failed for m in self.monitors.values())
+
+    def _has_waited(self, now: int) -> bool:
+        """Whether a client with a lease has given replicas that are silent the time to answer.
+
+        It may have been away for too long, but in the eyes of some of them only.
+        """
+        if self._gap_us is None:
+            self._gap_us = now
+        return self.name in self.options.leases and now - self._gap_us >= ABSENT_US
 
     def _choose(self, now: int) -> list[Effect]:
         if not self.input.choose(now):
@@ -296,7 +312,7 @@ class ClientMachine:
         news = monitor.replied(reply, now)
         told = self._compare(sender, reply)
         told += monitor.clock_news(self.options.clock_bound_us, now)
-        effects = self._skip() if self.guest else []
+        effects = self._skip(now) if self.guest else []
         if effects:
             effects += [self._ask(node, now) for node in self.monitors]
         elif not news and not told:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from australis.protocols.dpc.outputs import Output
-from australis.protocols.dpc.proxies import SourceMachine
+from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
 from australis.protocols.dpc.subscribers import Subscriber, Subscribers
 from australis.sim.dpc.hosts import SourceHost
 from australis.sim.dpc.run import Scenario
@@ -44,6 +44,13 @@ class LapsesAtOnce(Subscribers):
         return super()._is_gone(one, -1, now)
 
 
+class SkipsAtOnce(ClientMachine):
+    """Skips what the first replica that answers has let go of."""
+
+    def _has_waited(self, now: int) -> bool:
+        return self.name in self.options.leases
+
+
 def _subscribers(kind: type[Subscribers]) -> Callable[[Scenario], Scenario]:
     def apply(scenario: Scenario) -> Scenario:
         part = {"subscribers_class": kind}
@@ -64,6 +71,7 @@ _LIST: list[tuple[str, type, Callable[[Scenario], Scenario], str]] = [
     ("never full", NeverFull, _never_full, "log bounds"),
     ("takes all rows", TakesAllRows, lambda s: replace(s, source_host=TakesAllRows), "log bounds"),
     ("never lapses", NeverLapses, _subscribers(NeverLapses), "liveness"),
+    ("skips at once", SkipsAtOnce, lambda s: replace(s, client_class=SkipsAtOnce), "loss"),
     ("lapses at once", LapsesAtOnce, _subscribers(LapsesAtOnce), "loss"),
 ]
 LOG_VARIANTS: Mapping[str, Variant[Scenario]] = {

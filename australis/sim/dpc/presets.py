@@ -390,8 +390,27 @@ def _absent(seed: int, chance: SeedTree) -> Scenario:
         replica = rng.choice(topology.replicas).name
         lasts = rng.choice((FOR_GOOD_US, rng.randrange(20, 55) * SECOND))
         faults.append(Fault(Kind.CRASH, rng.randrange(8, 40) * SECOND, lasts, replica))
+    elif silence is not None:
+        faults[1:2] = _unequal(chance.stream("unequal"), topology, faults[1], silence)
     by_time = tuple(sorted(faults, key=lambda f: f.at_us))
     return _scenario(seed, topology, options, by_time, on_arrow=rng.random() < 0.3)
+
+
+def _unequal(rng: Random, topology: Topology, away: Fault, silence_us: int) -> list[Fault]:
+    """A client whose lease is over at one replica only, which it hears before the other one.
+
+    Leases begin anew at a replica that restarts. It does not answer when the client is back.
+    """
+    (client,) = (c for c in topology.clients if c.name == away.node)
+    replica = rng.choice(client.producers)
+    restarts_us = away.at_us + silence_us - 4 * SECOND
+    away = replace(away, lasts_us=silence_us + rng.randrange(4, 9) * SECOND)
+    answers_not_us = away.until_us - rng.randrange(SECOND)
+    return [
+        away,
+        Fault(Kind.CRASH, restarts_us, 6 * SECOND, replica),
+        Fault(Kind.ISOLATE, answers_not_us, rng.randrange(1, 9) * SECOND, replica),
+    ]
 
 
 def _swarm(seed: int, chance: SeedTree) -> Scenario:

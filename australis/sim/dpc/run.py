@@ -50,6 +50,10 @@ from australis.sim.network import Link, Network
 from australis.sim.world import Clock, World
 
 FOR_EVER_US = 1 << 60
+HEARD_US = 3_000_000
+"""Nodes that have been within reach of each other for this time have heard each other."""
+PATIENCE_US = 8_000_000
+"""A client that was away waits for longer than this before it skips what a replica may have."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ class Run:
         self.corrected = Corrected(self.clients, scenario.left)
         self.coverage = Coverage()
         bounded = scenario.options.keep_log is not None
-        self.loss = LossTold(topology, scenario.faults, self.clients, bounded, let_go)
+        self.loss = LossTold(topology, scenario.faults, self.clients, bounded, let_go, self._has)
         self.producers: dict[str, Producers] = {}
         self.members: dict[str, list[MemberHost]] = {}
         """The proxies of the sources that have two."""
@@ -345,6 +349,20 @@ class Run:
     def _tap(self, node: str, sender: str, message: Message) -> None:
         if type(message) is Heartbeat:
             self.probe.heard(node, sender, message)
+
+    def _has(self, client: str, bucket: int) -> str:
+        """A replica that has a bucket, and that a client could have heard before it skips that."""
+        (config,) = (c for c in self.scenario.topology.clients if c.name == client)
+        now = self.world.now
+        begun = [f for f in self.scenario.faults if f.at_us <= now]
+        back_us = max((f.until_us for f in begun if client in (f.node, f.other)), default=0)
+        for name in config.producers:
+            ends = [f.until_us for f in begun if name in (f.node, f.other)]
+            heard_us = max([back_us, *ends])
+            waited_for = heard_us < max(now - HEARD_US, back_us + PATIENCE_US)
+            if waited_for and self._log(name, config.stream).has(bucket):
+                return name
+        return ""
 
     def _log(self, node: str, stream: str) -> SimLog:
         host = self.world.hosts[node]

@@ -109,6 +109,10 @@ class SimLog:
             del self._buckets[number], self._ends[number]
         self.end = self._synced = kept
 
+    def has(self, bucket: int) -> bool:
+        """Whether it holds a bucket."""
+        return bucket in self._buckets
+
     def __len__(self) -> int:
         return len(self._buckets)
 

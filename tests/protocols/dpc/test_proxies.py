@@ -324,6 +324,19 @@ def test_a_client_whose_lease_has_lapsed_is_told_what_is_gone() -> None:
     assert told(c.timer()) == ["SKIPPED 5-40"]
 
 
+def test_a_client_waits_a_while_for_replicas_that_may_have_what_others_have_let_go() -> None:
+    begun = {"x1": status("x", STABLE, 60, trimmed_upto=40)}
+    c = Client("x1", "x2", leases={"c": Lease(20 * SECOND)})
+    assert told(c.silence(9, **begun)) == [], "x2 has not answered yet"
+    answered = c.silence(1, **begun, x2=status("x", STABLE, 60, trimmed_upto=20))
+    assert told(answered) == ["SKIPPED 0-20"]
+
+
+def test_a_client_does_not_wait_for_ever_for_a_replica_that_may_have_what_is_gone() -> None:
+    c = Client("x1", "x2", leases={"c": Lease(20 * SECOND)})
+    assert told(c.silence(12, x1=status("x", STABLE, 60, trimmed_upto=40))) == ["SKIPPED 0-40"]
+
+
 def test_without_bounded_logs_a_client_waits_for_a_replica_that_has_it() -> None:
     c = Client("x1", "x2")
     c.stable(-1, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from australis.protocols.dpc.effects import AnnounceLoss, SkipAhead
@@ -42,13 +42,16 @@ class LossTold(Checker):
         clients: Mapping[str, str],
         bounded: bool,
         let_go: Collection[str] = (),
+        has: Callable[[str, int], str] = lambda client, bucket: "",
     ) -> None:
         """A checker that expects skips for other reasons too where logs are `bounded`, and at
-        clients for which no log waits."""
+        clients for which no log waits, unless a replica that such a client hears `has` the next
+        bucket."""
         self._topology = topology
         self._clients = clients
         self._bounded = bounded
         self._let_go = let_go
+        self._has = has
         self._behind = behind_losses(topology, faults)
         self._spans = {o.stream: o.span for r in topology.replicas for o in r.outputs}
         self._told: set[tuple[str, str]] = set()
@@ -61,9 +64,16 @@ class LossTold(Checker):
             self.fail(f"{node} begins {effect.output} anew though a replica had its state")
 
     def delivered(self, client: str, what: Any, now: int) -> None:
-        gone = isinstance(what, Skipped) and not self._bounded
-        if gone and client not in self._let_go and self._clients[client] not in self._behind:
+        if not isinstance(what, Skipped) or self._bounded:
+            return
+        if self._clients[client] in self._behind:
+            return
+        if client not in self._let_go:
             self.fail(f"{client} was told of gone buckets up to {what.upto}, which a replica had")
+        if replica := self._has(client, what.after + 1):
+            self.fail(
+                f"{client} was told that bucket {what.after + 1} is gone, but {replica} has it"
+            )
 
     def lost(self, node: str, effect: AnnounceLoss) -> None:
         if effect.output not in self._behind:

@@ -182,15 +182,16 @@ class Supervisor:
         for event in node.new_events():
             if event.get("event") == "state_lost":
                 raise Stopped(f"node {node.name} cannot go on: {event['why']}")
+            if event.get("event") == "state_awaited":
+                self._say(f"{event['machine']}: {event['why']}", **_told(event))
             if event.get("event") != "replicas_differ":
                 continue
-            told = {k: v for k, v in event.items() if k not in ("event", "time", "level", "id")}
             stops = "; it stops" if event["stops"] else ""
             self._say(
                 f"{event['machine']} finds that {event['stream']} differs from {event['replica']}"
                 f" (first in bucket {event['after'] + 1}..{event['bucket']}){stops}: see 'Replicas"
                 " that differ' in docs/reference/observability.md",
-                **(told | {"event": "replicas_differ"}),
+                **_told(event),
             )
 
     def _needs_spark(self, name: str) -> bool:
@@ -273,6 +274,11 @@ def _why(code: int | None, said: str) -> str:
     if code < 0:
         return f"killed by signal {-code}"
     return f"exit code {code}{f': {said}' if code and said else ''}"
+
+
+def _told(event: dict[str, Any]) -> dict[str, Any]:
+    """What an event says besides when and how loudly."""
+    return {k: v for k, v in event.items() if k not in ("time", "level", "id")}
 
 
 def detach(file: Path, cluster: Cluster, base: Path, patience_s: float) -> int:

@@ -89,12 +89,14 @@ class AnnounceClock(Effect, frozen=True, gc=False):
 
 
 class AnnounceLoss(Effect, frozen=True, gc=False):
-    """Announce to observers that an output cannot go on: no replica has its state any more, and
-    logs have forgotten what would rebuild it."""
+    """Announce to observers that an output cannot go on: no replica that answers has its state any
+    more, and logs may have forgotten what would rebuild it."""
 
     output: str
     gone: tuple[tuple[str, int], ...]
     """The inputs that logs no longer hold, each with the last bucket that is gone."""
+    waits_for: tuple[str, ...] = ()
+    """The replicas that are silent and may have the state; without any it is lost for good."""
 
 
 class AnnounceLease(Effect, frozen=True, gc=False):

@@ -319,8 +319,9 @@ class Output:
     # --- a state that no replica has (4.8, 5.8.5) -----------------------------------------------
 
     def _loss(self, name: str, peers: Iterable[str]) -> Loss:
-        stall_us = self.options.stall_us
-        return Loss(name, tuple(peers), fresh_us=stall_us, certain_us=4 * stall_us)
+        stall_us, lease = self.options.stall_us, self.options.leases.get(name)
+        lease_us = None if lease is None else lease.silence_us
+        return Loss(name, tuple(peers), stall_us, 4 * stall_us, lease_us)
 
     def share_with(self, name: str, peers: Iterable[str]) -> None:
         """Compute the same as these other replicas of the fragment, under this name."""
@@ -345,17 +346,20 @@ class Output:
         """
         if not self.state_lost or self.installing or self.busy:
             return []
+        self.loss.noticed(now)
         gone = [(i.stream, upto) for i in self.inputs if (upto := i.gone_upto) is not None]
         known = all(i.forgotten or i.goes_on for i in self.inputs)
-        if not known or self.loss.silent(now):
+        silent = self.loss.silent(now)
+        if not known or silent:
             self.loss.is_open()
-            return []
+            due = known and self.loss.waits_too_long(now)
+            return [AnnounceLoss(self.stream, tuple(gone), tuple(silent))] if due else []
         if not gone:
             return self._resume()
         if self.config.span is None:
             due = self.loss.is_for_good(now)
             return [AnnounceLoss(self.stream, tuple(gone))] if due else []
-        after = self._begins_after(self.config.span, max(upto for _, upto in gone))
+        after = self._begins_after(self.config.span, max(upto for _, upto in gone), now)
         read_on = self.subscribers.read_on(self.end, now, self.options.stall_us)
         if after is None or read_on:
             return []
@@ -370,11 +374,11 @@ class Output:
             one.restart_after(self.upto)
         return []
 
-    def _begins_after(self, span: int, gone_upto: int) -> int | None:
+    def _begins_after(self, span: int, gone_upto: int, now: int) -> int | None:
         """The bucket after which to begin with an empty state; None if that is not known yet."""
         told = self.loss.right_from
         if told is None:
-            return gone_upto if self.loss.decides else None
+            return gone_upto if self.loss.decides(now) else None
         heads = min(one.head for one in self.inputs)
         return told - span if gone_upto <= told - span <= heads else None
 

@@ -284,13 +284,14 @@ class ClientMachine:
         return all(m.heard and not m.failed for m in self.monitors.values())
 
     def _has_waited(self, now: int) -> bool:
-        """Whether a client with a lease has given replicas that are silent the time to answer.
+        """Whether replicas that are silent have had the time to answer, where they may be given up.
 
-        It may have been away for too long, but in the eyes of some of them only.
+        A client with a lease may have been away for too long in the eyes of some of them only.
         """
         if self._gap_us is None:
             self._gap_us = now
-        return self.name in self.options.leases and now - self._gap_us >= ABSENT_US
+        gives_up = self.name in self.options.leases or self.options.lets_replicas_go
+        return gives_up and now - self._gap_us >= ABSENT_US
 
     def _choose(self, now: int) -> list[Effect]:
         if not self.input.choose(now):

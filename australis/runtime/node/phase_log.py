@@ -80,6 +80,8 @@ def tell_differences(
 
 def tell_loss(tell: Tell, about: Mapping[str, str], machine: str, effect: AnnounceLoss) -> str:
     """Record that an output cannot go on; returns the sentence that says why and what to do."""
+    if effect.waits_for:
+        return _tell_wait(tell, about, machine, effect)
     gone = dict(effect.gone)
     logs = " and ".join(f"'{stream}' up to bucket {upto}" for stream, upto in effect.gone)
     why = (
@@ -89,4 +91,16 @@ def tell_loss(tell: Tell, about: Mapping[str, str], machine: str, effect: Announ
     )
     told = {**about, "machine": machine, "output": effect.output, "gone": gone, "why": why}
     tell("state_lost", level=ERROR, kind=effect.output, **told)
+    return why
+
+
+def _tell_wait(tell: Tell, about: Mapping[str, str], machine: str, effect: AnnounceLoss) -> str:
+    """Record that an output waits for replicas that may have its state."""
+    names = ", ".join(effect.waits_for)
+    why = (
+        f"'{effect.output}' has lost its state and waits for {names}, which may have it: bring that"
+        " back, or set 'leases: {replicas: ...}' after which it is given up"
+    )
+    told = {**about, "machine": machine, "output": effect.output, "why": why}
+    tell("state_awaited", level=ERROR, kind=effect.output, **told, waits_for=effect.waits_for)
     return why

@@ -603,9 +603,10 @@ class Node:
         tell_differences(self.events.tell, self._driver.about(), machine, effect, operators)
 
     def state_lost(self, machine: str, effect: AnnounceLoss) -> None:
-        """Record that an output cannot go on, and end this node with what to do about it."""
+        """Record that an output cannot go on; if that is for good, this node ends."""
         why = tell_loss(self.events.tell, self._driver.about(), machine, effect)
-        self._failed(Stopped(why))
+        if not effect.waits_for:
+            self._failed(Stopped(why))
 
     def clock_is_off(self, machine: str, effect: AnnounceClock) -> None:
         """Record that another node's clock is off, or agrees again."""

@@ -49,7 +49,7 @@ class AsksNobody(Output):
 class WaitsForGone(ClientMachine):
     """Waits for buckets that no replica has any more."""
 
-    def _skip(self) -> list[Effect]:
+    def _skip(self, now: int) -> list[Effect]:
         return []
 
 

@@ -333,7 +333,14 @@ def _loss(seed: int, chance: SeedTree) -> Scenario:
         wipes.append(Fault(Kind.WIPE, once, 2 * SECOND, one.name))
         # It does not reach those that have its state, and must wait for them.
         wipes += [Fault(Kind.CUT, once, 8 * SECOND, one.name, peer) for peer in one.peers]
-    others = _faults(chance.stream("other faults"), topology, rng.choice((0, 0, 1, 3)))
+    rng = chance.stream("leases")
+    if lost.peers and rng.random() < 0.25:  # one of them never comes back; no other fault is longer
+        last = rng.randrange(1 + len(lost.peers))
+        wipes[last] = replace(wipes[last], lasts_us=FOR_GOOD_US)
+        leases = {r.name: Lease(50 * SECOND, r.peers) for r in topology.replicas}
+        options = replace(options, leases=leases)
+    rng = chance.stream("other faults")
+    others = _faults(rng, topology, rng.choice((0, 0, 1, 3)))
     faults = (*wipes, *(fault for fault in others if fault.kind is not Kind.WIPE))
     spans = sum({o.stream: o.span or 0 for r in topology.replicas for o in r.outputs}.values())
     return _scenario(
@@ -511,6 +518,14 @@ def _restarted(seed: int, chance: SeedTree) -> Scenario:
     return _scenario(seed, topology, options, tuple(faults))
 
 
+def _mixture(seed: int, chance: SeedTree) -> Scenario:
+    """A scenario of any preset with failures; every third one is of the swarm."""
+    rng = chance.stream("preset")
+    others = [name for name in PRESETS if name not in ("mixture", "swarm", "performance")]
+    name = "swarm" if rng.random() < 0.3 else rng.choice(others)
+    return PRESETS[name].draw(seed, chance.under(name))
+
+
 def _scenario(
     seed: int,
     topology: Topology,
@@ -588,6 +603,7 @@ PRESETS = {
     "clocks": Preset("clocks that are seconds off, drift, and are stepped at restarts", _off),
     "deployed": Preset("what cluster files lead to, on either engine", _deployed),
     "choices": Preset("what the choices in cluster files lead to, on either engine", _choices),
+    "mixture": Preset("any of these, drawn from the seed", _mixture),
     "performance": Preset("a long stream without faults", _performance),
 }
 

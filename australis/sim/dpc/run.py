@@ -458,7 +458,7 @@ class Run:
                     return f"{config.name} is in {output.phase.name}"
                 if output.end < safe:
                     return f"{config.name} has logged up to {output.end}, not {safe}"
-        return self.loss.waits_for or self.corrected.waits_for
+        return self.loss.waits_for(self.world.now) or self.corrected.waits_for
 
 
 def in_time(options: DpcOptions, client: ClientConfig) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from protocols.dpc.hand import FAILURE, STABLE, Node, of, sent, status, want
 
+from australis.kernel.durations import SECOND
 from australis.kernel.machine import Effect
 from australis.protocols.dpc.effects import (
     AnnounceLoss,
@@ -16,6 +17,7 @@ from australis.protocols.dpc.effects import (
     Started,
 )
 from australis.protocols.dpc.messages import Heartbeat, NoSnapshot, SnapshotRequest
+from australis.protocols.dpc.options import Lease
 
 LOST = NoSnapshot("out", lost=True)
 
@@ -139,3 +141,21 @@ def test_what_may_rest_on_all_earlier_tuples_cannot_go_on_and_says_so() -> None:
     assert of(AnnounceLoss, effects) == [AnnounceLoss("out", (("x", 40), ("y", 38)))], "once"
     assert node.out.loss.for_good
     assert node.out.state is FAILURE
+
+
+def test_that_a_silent_replica_is_waited_for_is_announced_once() -> None:
+    node = lost(span=3)
+    effects = ticks(node, 60)
+    assert of(SkipAhead, effects) == []
+    assert of(AnnounceLoss, effects) == [AnnounceLoss("out", (("x", 40), ("y", 38)), ("n2",))]
+    assert not node.out.loss.for_good
+
+
+def test_a_replica_whose_lease_is_over_is_not_waited_for() -> None:
+    leases = {name: Lease(12 * SECOND, (other,)) for name, other in (("n1", "n2"), ("n2", "n1"))}
+    second = lost(name="n2", peers=("n1",), span=3, leases=leases)
+    assert of(SkipAhead, ticks(second, 40)) == [], "n1 may have it, and decides"
+    assert of(SkipAhead, ticks(second, 20)) == [SkipAhead("out", 40, 43)]
+    again = lost(name="n2", peers=("n1",), span=3, leases=leases)
+    effects = ticks(again, 40) + ticks(again, 20, "n1")
+    assert of(SkipAhead, effects) == [], "it answers, and has lost it too"

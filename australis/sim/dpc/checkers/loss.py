@@ -52,7 +52,9 @@ class LossTold(Checker):
         self._bounded = bounded
         self._let_go = let_go
         self._has = has
+        faults = tuple(faults)
         self._behind = behind_losses(topology, faults)
+        self._faults = faults
         self._spans = {o.stream: o.span for r in topology.replicas for o in r.outputs}
         self._told: set[tuple[str, str]] = set()
         self.begun = 0
@@ -76,6 +78,8 @@ class LossTold(Checker):
             )
 
     def lost(self, node: str, effect: AnnounceLoss) -> None:
+        if effect.waits_for:
+            return
         if effect.output not in self._behind:
             self.fail(f"{node} gives up {effect.output} though a replica had its state")
         span = self._spans[effect.output]
@@ -88,11 +92,12 @@ class LossTold(Checker):
         """The streams that cannot go on, and those computed from them."""
         return behind(self._topology, {stream for _, stream in self._told})
 
-    @property
-    def waits_for(self) -> str:
-        """A replica that has not said yet what another one has said; empty if there is none."""
+    def waits_for(self, until_us: int) -> str:
+        """A replica that has not said yet what another one has said, of those that are back by
+        then; empty if there is none."""
         streams = {stream for _, stream in self._told}
-        for replica in self._topology.replicas:
+        left = {fault.node for fault in self._faults if fault.until_us > until_us}
+        for replica in (r for r in self._topology.replicas if r.name not in left):
             for output in replica.outputs:
                 if output.stream in streams and (replica.name, output.stream) not in self._told:
                     return f"{replica.name} has not said that {output.stream} cannot go on"

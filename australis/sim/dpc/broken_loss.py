@@ -33,8 +33,7 @@ class _AsksNobody(Loss):
     def silent(self, now: int) -> list[str]:
         return []
 
-    @property
-    def decides(self) -> bool:
+    def decides(self, now: int) -> bool:
         return True
 
 

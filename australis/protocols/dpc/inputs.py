@@ -284,16 +284,17 @@ class Input:
 
         It is asked of stable replicas, unless a full log may keep all of them from being stable.
         """
-        known = [
-            status
-            for m in self.monitors.values()
-            if not m.failed and (status := m.status(self.stream)) is not None
-        ]
-        if self._waits_for_stable and not any(s.state is State.STABLE for s in known):
-            return None
-        if any(map(self._may_have, known)):
-            return None
-        return min((s.trimmed_upto for s in known if s.trimmed_upto > self.have), default=None)
+        asked, gone = not self._waits_for_stable, None
+        for monitor in self.monitors.values():
+            status = None if monitor.failed else monitor.status(self.stream)
+            if status is None:
+                continue
+            if self._may_have(status):
+                return None
+            asked = asked or status.state is State.STABLE
+            if status.trimmed_upto > self.have and (gone is None or status.trimmed_upto < gone):
+                gone = status.trimmed_upto
+        return gone if asked else None
 
     def _may_have(self, status: StreamStatus) -> bool:
         """Whether a replica has the next bucket in its log, or will have it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from australis.kernel.durations import MILLISECOND, SECOND, format_duration
 from australis.kernel.errors import UserError
@@ -158,12 +159,12 @@ class DpcOptions:
         """The bounds of a stream's log."""
         return self.logs.get(stream, self.log)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether any log can be full."""
         return self.log.bounded or any(one.bounded for one in self.logs.values())
 
-    @property
+    @cached_property
     def lets_replicas_go(self) -> bool:
         """Whether a log may stop waiting for a replica that is silent."""
         skips = any(
@@ -171,23 +172,23 @@ class DpcOptions:
         )
         return any(one.peers and (skips or one.silence_us) for one in self.leases.values())
 
-    @property
+    @cached_property
     def never(self) -> bool:
         """Whether nothing is ever tentative."""
         return self.up_failure is Policy.SUSPEND
 
-    @property
+    @cached_property
     def shortest_us(self) -> int:
         """The shortest accepted delay of any result."""
         given = (delay for delay in self.delays.values() if delay is not None)
         return min([self.max_delay_us, *given])
 
-    @property
+    @cached_property
     def lag_buckets(self) -> int:
         """The lag behind another replica, in buckets, beyond which one does not count as stable."""
         return max(1, self.shortest_us // (2 * self.bucket_us) - 1)
 
-    @property
+    @cached_property
     def stall_us(self) -> int:
         """The time after which a replica that has more but sends nothing is abandoned."""
         return self.heartbeat_us * (self.misses + 1)

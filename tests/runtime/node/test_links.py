@@ -22,7 +22,7 @@ from australis.runtime.node import links, mailbox, server
 from australis.runtime.node.links import Hello, Link, Mismatch, greeted, pack, sentence_of, unpack
 from australis.runtime.node.mailbox import Mailbox
 from australis.runtime.node.server import NodeServer, ask
-from australis.runtime.node.wire import MAX_MESSAGE_BYTES, VERSION, WireError
+from australis.runtime.node.wire import MAX_MESSAGE_BYTES, VERSION, NotSpoken, WireError
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -66,6 +66,8 @@ class Answers:
             raise self.wrong
         if body.startswith(b"bad"):
             raise WireError("not a message")
+        if body.startswith(b"newer"):
+            raise NotSpoken("version 9 of the protocol")
         self.got.append(body)
 
     def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[pa.RecordBatch]:
@@ -443,6 +445,17 @@ def test_after_so_many_wrong_ones_the_rest_is_not_looked_at() -> None:
         refusal(lambda: list(client.do_action(fl.Action("post", body))))
         assert there.refused == {"WireError": server.MAX_BAD_MESSAGES}
         assert answers.got == []
+
+
+def test_messages_of_another_version_are_not_counted_as_wrong_ones() -> None:
+    answers, told = Answers(), Told()
+    with served(answers, told=told) as there, client_of(there.port) as client:
+        body = pack([b"newer"] * 2 * server.MAX_BAD_MESSAGES + [b"good"])
+        said = refusal(lambda: list(client.do_action(fl.Action("post", body))))
+        assert said == "version 9 of the protocol"
+        assert answers.got == [b"good"]
+        assert not there.refused
+    assert set(told.names()) == {"not_spoken"}
 
 
 @pytest.mark.parametrize(

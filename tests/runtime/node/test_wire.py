@@ -225,6 +225,12 @@ def test_what_is_not_spoken_is_said_and_is_no_attack(name: str, version: int, sa
     assert str(error.value) == said
 
 
+def test_an_envelope_of_another_version_is_no_attack() -> None:
+    for version in (b"\x01", b"\x03"):
+        with pytest.raises(NotSpoken, match=r"version \d of the protocol; this node speaks 2"):
+            heard(b"\x98" + version + HEAD[2:] + b"\xc0")
+
+
 def test_a_long_message_goes_round() -> None:
     some = [{"k": i, "v": "word" * 10} for i in range(20_000)]
     whole = Bucket(7, 1, batch_of(some, 7, SCHEMAS["s1"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from australis.diagram.model import Diagram
@@ -58,7 +58,7 @@ def overview(operator: AdminClient, diagram: Diagram) -> dict[str, Any]:
     return {"cluster": cluster.name, "at_us": now_us, "nodes": nodes}
 
 
-def state_of(output: dict[str, Any]) -> str:
+def state_of(output: Mapping[str, Any]) -> str:
     """The state of an output in a word, which tells starting and catching up from failure."""
     if output["phase"] != Phase.RECOVERING.name:
         return str(output["state"])

@@ -26,7 +26,7 @@ import msgspec
 import pyarrow as pa
 
 from australis.kernel.errors import Stopped
-from australis.kernel.ids import pack_id, unpack_id
+from australis.kernel.ids import pack_id
 from australis.streams.buckets import Buckets
 from australis.streams.digest import hash_of, plus
 from australis.streams.disk import Disk
@@ -214,15 +214,6 @@ class StableLog:
         lo = bisect.bisect_right(self._numbers, after)
         hi = bisect.bisect_right(self._numbers, upto)
         return list(zip(self._numbers[lo:hi], self._records[lo:hi], strict=True))
-
-    def read_after(self, tuple_id: int, upto: int) -> Iterator[pa.RecordBatch]:
-        """The tuples after this id, up to and including a bucket."""
-        bucket, rank = unpack_id(tuple_id)
-        after = bucket - 1
-        if tuple_id >= self._commit.dropped_id:
-            after = max(after, self._commit.dropped_to)
-        for number, batch in self.read(after, upto):
-            yield batch.slice(rank + 1) if number == bucket else batch
 
     def _load(self, record: Record) -> pa.RecordBatch:
         payload = read_frame(self._disk, record.segment, record.offset, record.length)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
+from streams.sim_disk import SimDisk
 
 from australis.diagram.build import DiagramBuilder
 from australis.diagram.fragments import Plan, cut
@@ -35,7 +36,6 @@ from australis.runtime.node.engine import LiveEngine
 from australis.runtime.node.lane_work import LaneWork
 from australis.runtime.node.lanes import LaneSettings
 from australis.runtime.node.reference_lanes import ReferenceLanes
-from australis.sim.disk import SimDisk
 from australis.sim.dpc.engine import PlanEngine, SharedEngine
 from australis.sim.dpc.hosts import Costs, ReplicaHost
 from australis.sim.dpc.probes import Probe

@@ -148,7 +148,7 @@ class Supervisor:
         self._file = file
         self._cluster = cluster
         self._say = say
-        self._operator = AdminClient(cluster, base)
+        self._admin = AdminClient(cluster, base)
         state = base / cluster.state
         self._nodes = [
             _Kept(name, state / name / "log.txt", pid_file(state, name)) for name in cluster.nodes
@@ -170,7 +170,7 @@ class Supervisor:
                     self._start(node, now)
             elif not node.runs:
                 self._died(node, now)
-            elif not node.answers and self._operator.says_hello(node.name, HELLO_TIMEOUT_S):
+            elif not node.answers and self._admin.says_hello(node.name, HELLO_TIMEOUT_S):
                 node.answers = True
                 self._tell_ready(node)
             elif node.answers and now - node.began_s > HEALTHY_AFTER_S and not node.worked:

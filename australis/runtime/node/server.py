@@ -168,7 +168,7 @@ class NodeServer(fl.FlightServerBase):
             (HELLO, "who this is"),
             ("status", "how it is doing"),
             (snapshots.ACTION, "the latest checkpoint of a lane"),
-            ("fault", "rehearse a failure"),
+            ("fault", "inject a fault"),
         ]
 
     def _packed(self, answer: Any) -> bytes:

@@ -82,7 +82,7 @@ class Answers:
         raise WireError("there is none")
 
     def fault(self, what: dict[str, Any]) -> str:
-        raise UserError("does not allow rehearsed failures", name="c")
+        raise UserError("does not allow injected faults", name="c")
 
 
 @contextmanager
@@ -251,7 +251,7 @@ def test_a_closed_link_ends_at_once_and_takes_nothing() -> None:
     assert not link._waiting
 
 
-def test_rehearsed_failures() -> None:
+def test_injected_faults() -> None:
     answers = Answers()
     with served(answers) as there, linked(there.port) as link:
         link.cut = True
@@ -471,7 +471,7 @@ def test_messages_of_another_version_are_not_counted_as_wrong_ones() -> None:
         ("snapshot", b"\x91" * 100_000, "Expected `array` of length 2"),
         ("fault", b"\x81\x01\x02", "Expected `str`"),
         ("fault", b"\x81\xa1k" * 100_000, "recursion"),
-        ("fault", b"\x80", "'c' does not allow rehearsed failures"),
+        ("fault", b"\x80", "'c' does not allow injected faults"),
     ],
 )
 def test_what_is_wrong_with_a_question_is_said_in_one_sentence(

@@ -317,7 +317,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "room beyond": (wanting(room=HUGE), "Expected `int` <= 549755813887"),
     "tentative below": (wanting(tentative=-HUGE), "Expected `int` >= -1"),
     "acknowledged beyond": (wanting(acknowledged=2**64 - 1), "Expected `int` <= 549755813887"),
-    "begins beyond": (telling(trimmed_upto=HUGE), "Expected `int` <= 549755813887"),
+    "trimmed beyond": (telling(trimmed_upto=HUGE), "Expected `int` <= 549755813887"),
     "end below": (telling(end=-2), "Expected `int` >= -1"),
     "no such state": (telling(state=9), "Invalid enum value 9"),
     "an incarnation too long": (said(Heartbeat(HUGE, 1, ())), "Expected `int` <= 4398046511104"),

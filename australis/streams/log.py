@@ -50,7 +50,7 @@ FORMAT = 1
 
 
 def segment_bytes_of(most_bytes: int | None) -> int:
-    """The size of segments of a log that is to have at most so many bytes.
+    """The size of segments of a log that is to have at most `most_bytes`.
 
     Truncation drops whole segments: a small log needs small ones.
     """
@@ -229,7 +229,7 @@ class StableLog:
         return self._numbers[at]
 
     def fits_after(self, most_bytes: int | None) -> int:
-        """The bucket after which its tuples have at most so many bytes; -1 without a limit."""
+        """The bucket after which its tuples have at most `most_bytes`; -1 without a limit."""
         return -1 if most_bytes is None else self.reaching_back(self.buckets.last, most_bytes)
 
     @property

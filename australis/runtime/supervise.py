@@ -292,14 +292,12 @@ def detach(file: Path, cluster: Cluster, base: Path, patience_s: float) -> int:
     return process.pid
 
 
-def _wait_until_up(
-    operator: AdminClient, process: subprocess.Popen[bytes], patience_s: float
-) -> None:
+def _wait_until_up(admin: AdminClient, process: subprocess.Popen[bytes], patience_s: float) -> None:
     """Until all nodes answer, or the supervisor has ended."""
     deadline = time.monotonic() + patience_s
-    silent = list(operator.cluster.nodes)
+    silent = list(admin.cluster.nodes)
     while silent and process.poll() is None:
-        silent = [node for node in silent if not operator.says_hello(node, HELLO_TIMEOUT_S)]
+        silent = [node for node in silent if not admin.says_hello(node, HELLO_TIMEOUT_S)]
         if time.monotonic() > deadline:
             raise Stopped(f"{', '.join(silent)} did not answer within {patience_s:.0f} s")
         time.sleep(0.1)

@@ -26,7 +26,7 @@ class Source(Enum):
     """The value is in a plot, which the stored text of the paper does not have, or in no paper."""
 
 
-class Verdict(Enum):
+class ClaimVerdict(Enum):
     """The outcome of a claim, compared with what is known about it."""
 
     HOLDS = "ok"
@@ -69,16 +69,16 @@ class Claim:
         return said(self.measured) if self.shown is None else self.shown
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """The verdict on the claim."""
         if self.known_miss is None:
-            return Verdict.HOLDS if self.ok else Verdict.FAILS
-        return Verdict.NO_MISS if self.ok else Verdict.KNOWN_MISS
+            return ClaimVerdict.HOLDS if self.ok else ClaimVerdict.FAILS
+        return ClaimVerdict.NO_MISS if self.ok else ClaimVerdict.KNOWN_MISS
 
     @property
     def surprising(self) -> bool:
         """Whether the claim fails unexpectedly, or holds although it is marked as a known miss."""
-        return self.verdict in (Verdict.FAILS, Verdict.NO_MISS)
+        return self.verdict in (ClaimVerdict.FAILS, ClaimVerdict.NO_MISS)
 
 
 def own_claim(

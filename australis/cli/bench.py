@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from australis.cli.interrupts import terminated_like_interrupted
+from australis.cli.options import Duration, former
 from australis.cli.research import missing_library_told, use_research
 from australis.deployment.cluster import Engine
 
@@ -48,11 +49,13 @@ def bench(context: click.Context) -> None:
     "--rounds", type=COUNT, default=5, show_default=True, help="Rounds of each side, alternating."
 )
 @click.option(
-    "--seconds", type=COUNT, default=45, show_default=True, help="Length of the delay part."
-)
+    "--for", "seconds", type=Duration(least_s=1), default="45 s", show_default=True,
+    help="Length of the delay part.",
+)  # fmt: skip
+@former("--seconds", into="seconds", kind=COUNT)
 @click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def engine(rows: int, rounds: int, seconds: int, scratch: Path | None, as_json: bool) -> None:
+def engine(rows: int, rounds: int, seconds: float, scratch: Path | None, as_json: bool) -> None:
     """The engine against bare Structured Streaming.
 
     Windowed count and approximate distinct per source: throughput over stored
@@ -60,7 +63,7 @@ def engine(rows: int, rounds: int, seconds: int, scratch: Path | None, as_json: 
     """
     from research.bench.engine import measure, table
 
-    result = measure(rows, rounds, seconds, scratch, say=_to_stderr)
+    result = measure(rows, rounds, round(seconds), scratch, say=_to_stderr)
     _tell(result, table(result), as_json)
 
 
@@ -163,18 +166,17 @@ def replicated(rows: int, rounds: int, scratch: Path | None, as_json: bool) -> N
 
 @bench.command()
 @click.option(
-    "--minutes", type=click.FloatRange(min=1), default=20, show_default=True, help="How long."
-)
+    "--for", "seconds", type=Duration(least_s=60), default="20 min", show_default=True,
+    help="How long.",
+)  # fmt: skip
+@former("--minutes", into="seconds", each_s=60.0, kind=click.FloatRange(min=1))
 @click.option(
-    "--warm-up",
-    type=click.FloatRange(min=0),
-    default=10,
-    show_default=True,
-    help="Minutes before that, in which a JVM still compiles.",
-)
+    "--warm-up", type=Duration(), default="10 min", show_default=True,
+    help="The time before that, in which a JVM still compiles.",
+)  # fmt: skip
 @click.option("--scratch", type=click.Path(path_type=Path), help="Directory for data and state.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def steady(minutes: float, warm_up: float, scratch: Path | None, as_json: bool) -> None:
+def steady(seconds: float, warm_up: float, scratch: Path | None, as_json: bool) -> None:
     """Two replicas for a long time: do memory and disk stay as they are?
 
     3,000 tuples/s; the memory of each node's processes and the size of its files, and
@@ -182,7 +184,7 @@ def steady(minutes: float, warm_up: float, scratch: Path | None, as_json: bool) 
     """
     from research.bench.steady import measure, table
 
-    result = measure(minutes, warm_up, scratch, _to_stderr)
+    result = measure(seconds / 60, warm_up / 60, scratch, _to_stderr)
     _tell(result, table(result), as_json)
 
 

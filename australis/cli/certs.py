@@ -57,7 +57,7 @@ def certs(
 
     DIR holds an authority (ca.pem, ca.key), made the first time, and NAME.pem and
     NAME.key for each node. What exists is kept. Copy ca.pem and a node's own two files
-    to its machine; whoever has ca.key can pass for any node, so it stays here. A client
+    to its machine; with ca.key a program can pass for any node, so it stays here. A client
     of the cluster file needs a certificate of its name too.
 
     \b

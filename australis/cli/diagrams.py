@@ -12,16 +12,10 @@ import click
 
 from australis.cli.files import write_text
 from australis.cli.kinds import SUMMARIES, FileKind, expect, kind_of
-from australis.diagram.diagram_file import dump
-from australis.diagram.draw import draw_svg, draw_text
-from australis.diagram.fragments import cut
-from australis.diagram.model import Diagram
-from australis.diagram.python import to_python
-from australis.runtime.checks import check_parts
-from australis.runtime.load import load
 
 if TYPE_CHECKING:
     from australis.deployment.cluster import Cluster
+    from australis.diagram.model import Diagram
 
 diagram_file = click.argument("file", type=click.Path(path_type=Path))
 
@@ -77,9 +71,11 @@ def check(file: Path, as_json: bool, no_types: bool, twice: bool, buckets: int) 
 
 def _diagram_of(file: Path, kind: FileKind) -> tuple[Diagram, Path]:
     """The diagram of a diagram or cluster file, and the directory that its paths begin at."""
-    if kind is FileKind.CLUSTER:
-        from australis.runtime.client import load_cluster
+    from australis.runtime.checks import check_parts
+    from australis.runtime.client import load_cluster
+    from australis.runtime.load import load
 
+    if kind is FileKind.CLUSTER:
         _, diagram, base = load_cluster(file, needs_epoch=False)
     else:
         expect(file, FileKind.DIAGRAM)
@@ -93,6 +89,9 @@ def _article(kind: FileKind) -> str:
 
 
 def _check_diagram(file: Path, *, as_json: bool, types: bool) -> None:
+    from australis.runtime.checks import check_parts
+    from australis.runtime.load import load
+
     diagram = load(file)
     check_parts(diagram, file.parent)
     schemas = _schemas(diagram, file.parent) if types else {}
@@ -104,6 +103,7 @@ def _check_diagram(file: Path, *, as_json: bool, types: bool) -> None:
 
 
 def _check_cluster(file: Path, *, as_json: bool, types: bool) -> None:
+    from australis.runtime.checks import check_parts
     from australis.runtime.client import load_cluster
 
     cluster, diagram, base = load_cluster(file, needs_epoch=False)
@@ -124,6 +124,8 @@ def _check_cluster(file: Path, *, as_json: bool, types: bool) -> None:
 
 
 def _about(diagram: Diagram, schemas: dict[str, object]) -> dict[str, Any]:
+    from australis.diagram.fragments import cut
+
     return {
         "diagram": diagram.name,
         "ok": True,
@@ -134,6 +136,8 @@ def _about(diagram: Diagram, schemas: dict[str, object]) -> dict[str, Any]:
 
 
 def _counts(diagram: Diagram) -> str:
+    from australis.diagram.fragments import cut
+
     numbers = {
         "source": len(diagram.sources),
         "operator": len(diagram.operators),
@@ -206,6 +210,10 @@ def draw(
       australis draw examples/network_monitoring.yaml --fragments
       australis draw examples/network_monitoring.yaml --svg monitoring.svg
     """
+    from australis.diagram.draw import draw_svg, draw_text
+    from australis.diagram.fragments import cut
+    from australis.runtime.load import load
+
     if file is None and svg is not None and Path(svg).suffix in (".yaml", ".yml", ".py"):
         file, svg = Path(svg), "-"  # `draw --svg DIAGRAM`, as it was written once
     if file is None:
@@ -239,6 +247,10 @@ def convert(file: Path, to: str | None, out: Path | None) -> None:
       australis convert examples/network_monitoring.yaml --out monitoring.py
       australis convert monitoring.py
     """
+    from australis.diagram.diagram_file import dump
+    from australis.diagram.python import to_python
+    from australis.runtime.load import load
+
     expect(file, FileKind.DIAGRAM)
     diagram = load(file)
     target = to or ("yaml" if file.suffix == ".py" else "python")

@@ -76,7 +76,7 @@ def elasticity(
 
     FILE describes modules through which tasks flow, what they take for a task, and what they pay for
     cores and for delay. For each module the answer is how many cores it would take alone, how many
-    where everybody looks after itself, and how many if the slowest are paid for taking more; then, in
+    where each looks after itself, and how many if the slowest are paid for taking more; then, in
     whole cores, how busy it is, what it pays, and by how much one more core for it would change what
     all pay together. In the end all of that is held against the least that could be paid.
 
@@ -294,7 +294,7 @@ def _figures(game: Game, degrees: Degrees) -> dict[str, float]:
 # --- text -----------------------------------------------------------------------------------------
 
 CHOICES = {
-    "selfish": "everybody for itself",
+    "selfish": "each for itself",
     "incentives": "with incentives",
     "optimum": "social optimum",
     "asked": "as asked",

@@ -158,10 +158,10 @@ def _grid(table: Table) -> Grid:
 
 
 def _claims(claims: tuple[Claim, ...]) -> Grid:
-    from research.claims import Verdict
+    from research.claims import ClaimVerdict
     from research.report import shown
 
-    styles = {Verdict.HOLDS: "green", Verdict.KNOWN_MISS: "yellow"}
+    styles = {ClaimVerdict.HOLDS: "green", ClaimVerdict.KNOWN_MISS: "yellow"}
 
     grid = Grid(
         title="Claims", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, expand=True

@@ -1,4 +1,4 @@
-"""`australis fault`: rehearse failures of a cluster."""
+"""`australis fault`: inject faults into a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ONE_WAY = click.option(
 
 @click.group()
 def fault() -> None:
-    """Rehearse failures, where the cluster file says 'faults: allowed'.
+    """Inject faults, where the cluster file says 'faults: allowed'.
 
     Watch them with `australis status FILE --watch` and `australis tail FILE STREAM`.
 
@@ -153,7 +153,7 @@ def slow(
 @click.argument("other", required=False)
 @IDENTITY
 def heal(file: Path, node: str, other: str | None, identity: str | None) -> None:
-    """End what was rehearsed between two nodes, or between one and all others.
+    """End the faults injected between two nodes, or between one and all others.
 
     \b
     Examples:

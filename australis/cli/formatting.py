@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from australis.sim.harness.model import Setup, Tally
-from australis.sim.harness.story import Line, Telling, Tone, explain
+from australis.sim.harness.story import Line, Story, Tone, explain
 from australis.sim.harness.variants import Caught
 
 if TYPE_CHECKING:
@@ -52,17 +52,17 @@ def say_caught(caught: Caught) -> None:
 # --- one seed ---------------------------------------------------------------------------
 
 
-def say_run(setup: Setup[Any], telling: Telling, chain: list[str], containing: str | None) -> None:
+def say_run(setup: Setup[Any], story: Story, chain: list[str], containing: str | None) -> None:
     """Print the whole story of one seed."""
-    say_heading(setup, telling)
-    say_timeline(telling.lines)
+    say_heading(setup, story)
+    say_timeline(story.lines)
     say_chain(chain, containing)
-    say_end(telling)
+    say_end(story)
 
 
-def say_heading(setup: Setup[Any], telling: Telling) -> None:
+def say_heading(setup: Setup[Any], story: Story) -> None:
     """Print what was drawn."""
-    model, scenario = telling.model, telling.scenario
+    model, scenario = story.model, story.scenario
     title = model.title(scenario)
     click.echo(f"seed {scenario.seed} of {_name(setup)}{f': {title}' if title else ''}")
     for section, pairs in model.drawn(scenario).items():
@@ -70,16 +70,16 @@ def say_heading(setup: Setup[Any], telling: Telling) -> None:
             click.echo(section)
         for name, text in pairs.items():
             say_folded(f"  {name:16} ", text)
-    say_schedule(telling)
+    say_schedule(story)
 
 
 def _name(setup: Setup[Any]) -> str:
     return f"{setup.preset}, variant '{setup.variant}'" if setup.variant else setup.preset
 
 
-def say_schedule(telling: Telling) -> None:
+def say_schedule(story: Story) -> None:
     """Print the schedule."""
-    schedule = telling.model.schedule(telling.scenario)
+    schedule = story.model.schedule(story.scenario)
     click.echo("faults" if schedule else "no faults")
     for planned in schedule:
         click.echo(f"  {planned}")
@@ -103,15 +103,15 @@ def say_chain(chain: list[str], containing: str | None = None) -> None:
         click.echo(line if len(line) <= room else line[: room - 3] + "...")
 
 
-def say_end(telling: Telling) -> None:
+def say_end(story: Story) -> None:
     """Print the promises that were kept, and the figures of the run."""
-    model, counts = telling.model, telling.result.counts
+    model, counts = story.model, story.result.counts
     click.echo("promises")
-    for name, (kept, says) in telling.promises.items():
+    for name, (kept, says) in story.promises.items():
         colour = COLOURS[Tone.BROKEN] if kept == "BROKEN" else {}
         say_folded(f"  {name:12} {kept:12} ", says, **colour)
-    simulated_s = telling.simulation.world.now / 1e6
-    measured = model.measured(telling.simulation).items()
+    simulated_s = story.simulation.world.now / 1e6
+    measured = model.measured(story.simulation).items()
     times = {name: value for name, value in measured if name.endswith("_s")}
     more = "".join(f", {n[:-2].replace('_', ' ')} {value:.2f} s" for n, value in times.items())
     say_folded("", f"{simulated_s:.0f} s simulated, {model.summary(counts)}{more}")
@@ -119,8 +119,8 @@ def say_end(telling: Telling) -> None:
         happened = {label: counts[key] for label, key in keys.items() if counts[key]}
         text = ", ".join(f"{label}: {n:,}" for label, n in happened.items())
         say_folded(f"{group:10} ", text)
-    click.echo(f"trace {telling.trace.digest}")
-    _say_verdict(len(telling.violations))
+    click.echo(f"trace {story.trace.digest}")
+    _say_verdict(len(story.violations))
 
 
 def _say_verdict(broken: int) -> None:
@@ -139,17 +139,17 @@ def _width() -> int:
     return max(60, shutil.get_terminal_size((100, 24)).columns)
 
 
-def run_as_json(telling: Telling, chain: list[str]) -> dict[str, Any]:
+def run_as_json(story: Story, chain: list[str]) -> dict[str, Any]:
     """The keys that `--seed N --json` adds to those of a search."""
-    model, scenario = telling.model, telling.scenario
+    model, scenario = story.model, story.scenario
     return {
         **model.drawn(scenario),
         "faults": [str(planned).strip() for planned in model.schedule(scenario)],
-        "story": [str(line) for line in telling.lines],
+        "story": [str(line) for line in story.lines],
         "explained": chain,
-        "promises": {name: kept for name, (kept, _) in telling.promises.items()},
-        **model.measured(telling.simulation),
-        "trace": telling.trace.digest,
+        "promises": {name: kept for name, (kept, _) in story.promises.items()},
+        **model.measured(story.simulation),
+        "trace": story.trace.digest,
     }
 
 
@@ -173,22 +173,22 @@ def say_search(hunt: Hunt, seconds: float) -> None:
 
 
 def _say_found(hunt: Hunt, found: Found) -> None:
-    telling, seed = found.telling, found.result.seed
+    story, seed = found.story, found.result.seed
     for violation in found.result.violations:
         click.secho(f"seed {seed}: {violation}", **COLOURS[Tone.BROKEN])
-    if telling is None:
+    if story is None:
         return
-    faults = telling.model.schedule(telling.scenario)
+    faults = story.model.schedule(story.scenario)
     click.echo(
         f"the shortest schedule found: {len(faults)} of {found.result.planned} faults"
         f" ({found.tries} tries)"
     )
     for fault in faults:
         click.echo(f"  {fault}")
-    say_timeline(telling.lines)
-    say_chain(explain(telling))
+    say_timeline(story.lines)
+    say_chain(explain(story))
     variant = f" --variant '{hunt.setup.variant}'" if hunt.setup.variant else ""
-    again = f"{telling.model.name} --preset {hunt.setup.preset}{variant} --seed {seed}"
+    again = f"{story.model.name} --preset {hunt.setup.preset}{variant} --seed {seed}"
     click.echo(f"all of it: australis sim {again}")
 
 

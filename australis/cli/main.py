@@ -52,7 +52,7 @@ COMMANDS = {
     ),
     "fault": LazyCommand(
         "australis.cli.fault:fault",
-        "Rehearse failures, where the cluster file says 'faults: allowed'.",
+        "Inject faults, where the cluster file says 'faults: allowed'.",
     ),
     "node": LazyCommand("australis.cli.cluster:node", "Run one node of a cluster."),
     "place": LazyCommand(

@@ -15,8 +15,9 @@ class Duration(click.ParamType):
 
     name = "DURATION"
 
-    def __init__(self, longest_s: float | None = None) -> None:
+    def __init__(self, longest_s: float | None = None, least_s: float = 0.0) -> None:
         self._longest_s = longest_s
+        self._least_s = least_s
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -31,6 +32,8 @@ class Duration(click.ParamType):
             raise error.at(None, name) from None
         if self._longest_s is not None and seconds > self._longest_s:
             raise UserError(f"is longer than {self._longest_s:g} s: {value!r}", name=name)
+        if seconds < self._least_s:
+            raise UserError(f"is shorter than {self._least_s:g} s: {value!r}", name=name)
         return seconds
 
 

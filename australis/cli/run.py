@@ -7,17 +7,17 @@ import sys
 import time
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from australis.cli.interrupts import terminated_like_interrupted
 from australis.cli.kinds import FileKind, expect
 from australis.cli.options import Duration
-from australis.cli.progress import Progress
 from australis.kernel.errors import UserError
-from australis.runtime.load import load
-from australis.runtime.progress import progress_of
+
+if TYPE_CHECKING:
+    from australis.runtime.run import Running
 
 
 def _settings(
@@ -95,11 +95,12 @@ def run(
       australis run examples/network_monitoring.yaml
       australis run examples/network_monitoring.yaml --fresh --for '60 s' --json
     """
-    expect(file, FileKind.DIAGRAM)
-    diagram = load(file)
-
+    from australis.cli.progress import Progress
+    from australis.runtime.load import load
     from australis.runtime.run import Running
 
+    expect(file, FileKind.DIAGRAM)
+    diagram = load(file)
     root = state if state is not None else Path(".australis") / diagram.name
     progress = Progress(quiet=quiet or as_json)
     running = Running(
@@ -135,7 +136,9 @@ def run(
         sys.exit(130)
 
 
-def _summary(running: Any, seconds: float, interrupted: bool) -> dict[str, Any]:
+def _summary(running: Running, seconds: float, interrupted: bool) -> dict[str, Any]:
+    from australis.runtime.progress import progress_of
+
     sources = {
         name: {"rows": p.stats.rows, "rejected": p.stats.rejected, "late": p.stats.late}
         for name, p in running.sources.items()

@@ -20,7 +20,7 @@ from australis.kernel.errors import UserError
 
 if TYPE_CHECKING:
     from australis.sim.harness.model import Model, SeedResult, Setup, Tally
-    from australis.sim.harness.story import Telling
+    from australis.sim.harness.story import Story
 
 
 def seed_range(_ctx: click.Context, param: click.Parameter, value: str | None) -> range | None:
@@ -167,19 +167,19 @@ def _one(
     from australis.sim.harness.story import explain, tell
 
     began = time.monotonic()
-    telling = tell(setup, setup.scenario(seed), limit_s)
-    chain = explain(telling, containing)
+    story = tell(setup, setup.scenario(seed), limit_s)
+    chain = explain(story, containing)
     if containing is not None and not chain:
         raise UserError(f"is in no entry of the trace of seed {seed}", name=containing)
     if as_json:
         tally = Tally(setup.model)
-        tally.add(telling.result)
-        found = [Found(telling.result, telling)] if telling.violations else []
+        tally.add(story.result)
+        found = [Found(story.result, story)] if story.violations else []
         summary = _summary(tally, found, time.monotonic() - began)
-        click.echo(json.dumps(summary | run_as_json(telling, chain)))
+        click.echo(json.dumps(summary | run_as_json(story, chain)))
     else:
-        say_run(setup, telling, chain, containing)
-    return 1 if telling.violations else 0
+        say_run(setup, story, chain, containing)
+    return 1 if story.violations else 0
 
 
 # --- many seeds --------------------------------------------------------------------------
@@ -190,20 +190,20 @@ class Found:
     """A seed that breaks a promise; printed only if it is the first one for its checker."""
 
     result: SeedResult
-    telling: Telling | None = None
+    story: Story | None = None
     tries: int = 0
 
     def as_json(self) -> list[dict[str, Any]]:
         """The entry in `violations`."""
         from australis.sim.harness.story import explain
 
-        telling, violations = self.telling, self.result.violations
+        violations = self.result.violations
         faults: list[str] = []
-        story: list[str] = []
-        if telling is not None:
-            violations = telling.violations or violations
-            faults = [str(p).strip() for p in telling.model.schedule(telling.scenario)]
-            story = [*map(str, telling.lines), *explain(telling)]
+        lines: list[str] = []
+        if (story := self.story) is not None:
+            violations = story.violations or violations
+            faults = [str(p).strip() for p in story.model.schedule(story.scenario)]
+            lines = [*map(str, story.lines), *explain(story)]
         return [
             {
                 "seed": self.result.seed,
@@ -211,7 +211,7 @@ class Found:
                 "said": one.said,
                 "faults": faults,
                 "drawn_faults": self.result.planned,
-                "story": "\n".join(story) or one.said,
+                "story": "\n".join(lines) or one.said,
             }
             for one in violations
         ]
@@ -266,7 +266,7 @@ class Hunt:
 
         scenario = self.setup.scenario(seed)
         shrunk = shrink(self.setup, scenario, violation, self.tries, say, self.limit_s)
-        found.telling = tell(self.setup, shrunk.scenario, self.limit_s)
+        found.story = tell(self.setup, shrunk.scenario, self.limit_s)
         found.tries = shrunk.tries
 
 

@@ -61,11 +61,11 @@ def status(file: Path, watch: bool, identity: str | None, as_json: bool) -> None
 
     expect(file, FileKind.CLUSTER)
     cluster, diagram, base = load_cluster(file, needs_epoch=False)
-    operator = AdminClient(cluster, base, identity)
+    admin = AdminClient(cluster, base, identity)
     if watch:
-        _watch(lambda: overview(operator, diagram), as_json)
+        _watch(lambda: overview(admin, diagram), as_json)
         return
-    found = overview(operator, diagram)
+    found = overview(admin, diagram)
     if as_json:
         click.echo(json.dumps(found))
     else:

@@ -52,7 +52,7 @@ class Epoch(Moment):
         return epoch
 
 
-class NodeSettings(Settings, frozen=True):
+class ClusterNodeSettings(Settings, frozen=True):
     """One node."""
 
     address: Address
@@ -199,7 +199,7 @@ class ClusterFile(Settings, frozen=True, kw_only=True):
     log: LogsSettings = field(default_factory=LogsSettings)
     leases: LeaseSettings = field(default_factory=LeaseSettings)
     epoch_us: Epoch | None = field(default=None, name="epoch")
-    nodes: Section[NodeSettings]
+    nodes: Section[ClusterNodeSettings]
     participants: Section[ParticipantSettings] = field(default_factory=dict)
     replicas: Section[Nodes]
     sources: Section[
@@ -258,6 +258,6 @@ def _standbys(said: ClusterFile) -> dict[str, StandbyPlace]:
     return found
 
 
-def _node(name: str, said: NodeSettings) -> NodePlace:
+def _node(name: str, said: ClusterNodeSettings) -> NodePlace:
     given = arguments(said)
     return NodePlace(name, *given.pop("address"), **given)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from australis.diagram.sql import tokens
 from australis.kernel.errors import UserError
+from australis.kernel.names import listed
 
 FUNCTIONS = {
     "count": (0, 1),
@@ -93,7 +94,7 @@ def parse_aggregate(text: str) -> AggregateCall:
     if name in _REFUSED:
         raise UserError(f"uses {name}: {_REFUSED[name]}")
     if name not in FUNCTIONS:
-        raise UserError(f"uses an unknown aggregate '{name}' (known: {', '.join(FUNCTIONS)})")
+        raise UserError(f"uses an unknown aggregate '{name}' (known: {listed(FUNCTIONS, name)})")
     inner = match[2].strip()
     distinct = bool(re.match(r"distinct\b", inner, re.IGNORECASE))
     if distinct:

@@ -9,9 +9,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from australis.diagram.check import check
 from australis.diagram.model import Diagram, Operator, Sink, Source
@@ -20,9 +22,10 @@ from australis.diagram.parts import make_cut, make_operator, make_sink, make_sou
 from australis.diagram.settings import shown
 from australis.kernel.durations import parse_duration
 from australis.kernel.errors import Place, UserError
-from australis.kernel.names import known_names, meant
+from australis.kernel.names import known_names, listed, meant
 from australis.streams.buckets import DEFAULT_BUCKET_US
 
+M = TypeVar("M", bound=Callable[..., Any])
 Columns = Iterable[str] | Mapping[str, str]
 
 
@@ -43,6 +46,49 @@ class Stream:
         return Stream(f"{self.name}.{branch}", builder=self.builder)
 
 
+def _checked(method: M) -> M:
+    """The same method, which refuses arguments that do not fit with a `UserError`."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def called(*given: Any, **named: Any) -> Any:
+        try:
+            signature.bind(*given, **named)
+        except TypeError:
+            raise _misfit(method.__name__, signature, given, named) from None
+        return method(*given, **named)
+
+    return cast(M, called)
+
+
+def _misfit(
+    kind: str, signature: inspect.Signature, given: tuple[Any, ...], named: Mapping[str, Any]
+) -> UserError:
+    """The error for arguments that do not fit a method."""
+    known = [name for name in signature.parameters if name != "self"]
+    unknown = next((name for name in named if name not in known), None)
+    name = given[1] if given[1:] else named.get("name")
+    subject = name if isinstance(name, str) else "diagram" if kind == "__init__" else kind
+    try:
+        bound = signature.bind_partial(*given, **named).arguments
+        missing = [
+            f"'{one.name}'"
+            for one in signature.parameters.values()
+            if one.name not in bound and one.default is one.empty and one.kind in _REQUIRED
+        ]
+        sentence = f"needs {', '.join(missing)}"
+    except TypeError:
+        if unknown is not None:
+            sentence = f"has an unknown setting '{unknown}' (known: {listed(known, unknown)})"
+        else:
+            sentence = f"should be given as {kind}({', '.join(known)})"
+    return UserError(sentence, name=subject, place=_caller())
+
+
+_REQUIRED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+"""Kinds of parameters that are required if they have no default."""
+
+
 class DiagramBuilder:
     """Collects parts; `done` checks them and gives the diagram.
 
@@ -50,6 +96,7 @@ class DiagramBuilder:
     methods written out below serve editors and type checkers; other kinds have a method too.
     """
 
+    @_checked
     def __init__(
         self,
         name: str,
@@ -73,30 +120,36 @@ class DiagramBuilder:
         self._sinks: list[Sink] = []
         self._outputs: list[str] = []
 
+    @_checked
     def source(self, name: str, **settings: Any) -> Stream:
         """A source: one of csv=, jsonl=, parquet=, generate=, tcp=, push=True, and its settings."""
         place = _caller()
         self._sources.append(make_source(name, settings, lambda _: place))
         return Stream(name, builder=self)
 
+    @_checked
     def filter(
         self, name: str, stream: Stream, where: str | Mapping[str, str], rest: str | None = None
     ) -> Stream:
         """Keep what matches; several named predicates make branches, `rest` takes the others."""
         return self._add("filter", name, [stream], where=where, rest=rest)
 
+    @_checked
     def map(self, name: str, stream: Stream, select: Columns) -> Stream:
         """Compute new columns."""
         return self._add("map", name, [stream], select=select)
 
+    @_checked
     def union(self, name: str, *streams: Stream) -> Stream:
         """Merge streams of one schema."""
         return self._add("union", name, streams)
 
+    @_checked
     def bsort(self, name: str, stream: Stream) -> Stream:
         """Order by `_stime`."""
         return self._add("bsort", name, [stream])
 
+    @_checked
     def aggregate(
         self,
         name: str,
@@ -112,6 +165,7 @@ class DiagramBuilder:
         settings = {"window": window, "slide": slide, "by": by, "compute": compute}
         return self._add("aggregate", name, [stream], **settings, scale=scale)
 
+    @_checked
     def join(
         self,
         name: str,
@@ -125,10 +179,12 @@ class DiagramBuilder:
         """Pair tuples of two streams; expressions call the sides `left` and `right`."""
         return self._add("join", name, [left, right], within=within, on=on, select=select)
 
+    @_checked
     def split(self, name: str, stream: Stream, *, by: Columns, into: int) -> Stream:
         """Deal tuples out by hash: branches 0, 1, ..."""
         return self._add("split", name, [stream], by=by, into=into)
 
+    @_checked
     def spark(
         self,
         name: str,
@@ -157,19 +213,22 @@ class DiagramBuilder:
             if kind.startswith("_"):
                 raise AttributeError(kind)
             methods = [*OPERATORS, *(m for m in vars(type(self)) if not m.startswith("_"))]
-            raise _NoMethod(f"a diagram has no method '{kind}'{meant(kind, methods)}")
+            raise _NoMethod(kind, f"is not a method of a diagram{meant(kind, methods)}")
 
+    @_checked
     def sink(self, name: str, stream: Stream, **settings: Any) -> None:
         """A sink: one of jsonl=, parquet=, console=True, callback=function."""
         place = _caller()
         given = {"from": self._name_of(stream, name, place), **settings}
         self._sinks.append(make_sink(name, given, lambda _: place))
 
+    @_checked
     def output(self, *streams: Stream) -> None:
         """Keep these streams as results, to be read while or after the diagram runs."""
         place = _caller()
         self._outputs.extend(self._name_of(stream, "output", place) for stream in streams)
 
+    @_checked
     def done(self) -> Diagram:
         """The finished diagram, checked."""
         diagram = Diagram(
@@ -241,8 +300,8 @@ class DiagramBuilder:
 class _NoMethod(UserError, AttributeError):
     """A method that a diagram does not have."""
 
-    def __init__(self, sentence: str) -> None:
-        UserError.__init__(self, sentence, place=_caller())
+    def __init__(self, name: str, sentence: str) -> None:
+        UserError.__init__(self, sentence, name=name, place=_caller())
 
 
 def _caller() -> Place:

@@ -26,7 +26,7 @@ from australis.diagram.parts import (
     source_settings,
 )
 from australis.kernel.durations import format_duration
-from australis.kernel.errors import UserError
+from australis.kernel.errors import Place, UserError
 from australis.streams.buckets import DEFAULT_BUCKET_US
 from australis.yamlfile.document import QUOTE, Document, parse
 from australis.yamlfile.schema import Section, Settings, read
@@ -82,17 +82,24 @@ def _made(
     """The parts made of the settings in a section."""
 
     def made(name: str, settings: Part) -> T:
+        def place(key: str | None) -> Place:
+            return document.place(section, name, *filter(None, [key]))
+
+        others = [key for key in settings if key not in SOURCE_KINDS and key not in SINK_KINDS]
+        alone = next((key for key in others if document.marks[section, name, key].alone), None)
         try:
-            return make(
-                name, settings, lambda key: document.place(section, name, *filter(None, [key]))
-            )
+            part = make(name, settings, place)
         except UserError as error:
-            others = settings.keys() - SOURCE_KINDS.keys() - SINK_KINDS.keys()
-            if not any(document.marks[section, name, key].alone for key in others):
+            if alone is None:
                 raise
             raise UserError(
                 f"{error.sentence}; {QUOTE}", name=error.name, place=error.place
             ) from None
+        if alone is not None:  # an option, which is read later
+            raise UserError(
+                f"has an option '{alone}' without a value; {QUOTE}", name=name, place=place(alone)
+            )
+        return part
 
     return tuple(made(name, settings) for name, settings in parts.items())
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from australis.diagram.model import ARRIVAL, Cut, Diagram, Operator, Sink, Source
 from australis.diagram.operators import OPERATORS
-from australis.diagram.settings import PlaceOf, Settings, Taker, read_several, read_text
+from australis.diagram.settings import PlaceOf, Settings, Taker, read_several, read_text, shown
 from australis.kernel.durations import format_duration, parse_duration
 from australis.kernel.errors import UserError
+from australis.kernel.names import listed
 from australis.streams.schema import Schema, parse_schema
 
 __all__ = [
@@ -85,8 +86,8 @@ def make_source(name: str, settings: Settings, place_of: PlaceOf) -> Source:
     schema, time = None, ARRIVAL
     if kind == "generate":
         if not isinstance(value, str) or value not in GENERATED:
-            known = ", ".join(GENERATED)
-            raise taker.wrong(kind, f"cannot generate {value!r} (known: {known})")
+            known = listed(GENERATED, str(value))
+            raise taker.wrong(kind, f"cannot generate {shown(value)} (known: {known})")
         schema, time = GENERATED[value]
     else:
         schema = taker.take("schema", _schema)

@@ -192,6 +192,13 @@ def read_text(value: Any) -> str:
     return str(value)
 
 
+def _condition(value: Any) -> str:
+    """A predicate; a number is none."""
+    if not isinstance(value, str):
+        raise UserError(f"should be text, not {shown(value)}")
+    return value
+
+
 def read_integer(value: Any) -> int:
     """A whole number."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -258,8 +265,10 @@ def _name(value: Any) -> str:
 
 def _predicates(value: Any) -> Pairs:
     if isinstance(value, Mapping):
-        return tuple((_name(branch), predicate) for branch, predicate in read_pairs(value))
-    return (("", read_text(value)),)
+        if not value:
+            raise UserError("is empty")
+        return tuple((_name(branch), _condition(written)) for branch, written in value.items())
+    return (("", _condition(value)),)
 
 
 def _write_predicates(pairs: Pairs) -> Any:
@@ -293,7 +302,7 @@ INTEGER = Form(read_integer)
 DURATION = Form(parse_duration, format_duration)
 """Microseconds, written as durations with a unit."""
 NAME = Form(_name)
-EXPRESSION = Form(read_text, expressions=lambda text: (text,))
+CONDITION = Form(_condition, expressions=lambda text: (text,))
 EXPRESSIONS: Form[tuple[str, ...]] = Form(
     lambda value: tuple(_values(read_pairs(value))),
     write=list,

@@ -61,10 +61,6 @@ class Module:
         """The cost with this number of cores and this time between two results (expression 5)."""
         return self.delay_price * departure_s + self.resource_cost(degree)
 
-    def reward(self, degree: float, incentive: float) -> float:
-        """The payment for the cores with an incentive gamma (expression 18)."""
-        return incentive * self.period * degree
-
     # --- choices ------------------------------------------------------------------------------------
 
     def ideal_degree(self, incentive: float = 0.0) -> float:

@@ -66,15 +66,6 @@ def least_pace_s(game: Game, node: Node) -> float:
     return -slowest[0][0]
 
 
-def least_times_s(game: Game, nodes: Iterable[Node]) -> dict[str, float]:
-    """The least service time of each module on these nodes (for `protocols.elasticity`)."""
-    return {
-        name: least_pace_s(game, node) / game.graph.ratios[name]
-        for node in nodes
-        for name in node.modules
-    }
-
-
 def _check(game: Game, node: Node, seen: dict[str, str]) -> None:
     for name in node.modules:
         if name not in game.modules or (game.graph.virtual and name == game.graph.source):

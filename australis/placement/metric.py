@@ -38,6 +38,3 @@ class Metric:
 
 
 LATENCY = Metric()
-BANDWIDTH = Metric(latency=1e-3, bandwidth=1.0)
-USAGE = Metric(latency=1e-3, usage=1.0)
-"""The preset for bandwidth times latency."""

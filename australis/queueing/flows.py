@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
@@ -27,20 +27,6 @@ class Flow:
             value = getattr(self, what)
             if not 0 <= value < inf:
                 raise UserError(f"should not be negative, not {value:g}", name=what)
-
-
-def service_time(tasks: Sequence[tuple[float, float]]) -> float:
-    """The time a tuple occupies a server that runs these tasks in sequence (3); each task is given
-    as its time per tuple and the number of tuples it makes of one.
-
-    >>> service_time([(0.010, 1.0), (0.020, 3.0), (0.001, 1.0)])
-    0.033
-    """
-    total, tuples = 0.0, 1.0
-    for takes_s, makes in tasks:
-        total += takes_s * tuples
-        tuples *= makes
-    return total
 
 
 @dataclass(frozen=True)

@@ -153,9 +153,8 @@ def _map(o: Map, inputs: Sequence[Schema]) -> Node:
 
 @runs(Union)
 def _union(o: Union, inputs: Sequence[Schema]) -> Node:
+    o.check_schemas(inputs)
     first = inputs[0]
-    for name, other in zip(o.inputs[1:], inputs[1:], strict=True):
-        _same_schema(first, o.inputs[0], other, name)
     orders = [_reordering(first, other) for other in inputs]
 
     def step(inputs: Sequence[Rows], _state: Any, _b: int, _n: int) -> tuple[Sequence[Rows], Any]:
@@ -172,17 +171,6 @@ def _reordering(first: Schema, other: Schema) -> list[int] | None:
     if first.names == other.names:
         return None
     return [0, *(other.names.index(name) + 1 for name in first.names), len(other.names) + 1]
-
-
-def _same_schema(first: Schema, first_name: str, other: Schema, other_name: str) -> None:
-    a, b = ({f.name: f.type for f in schema} for schema in (first, other))
-    for name in [*a, *b]:
-        if a.get(name) != b.get(name):
-            ours, theirs = a.get(name, "missing"), b.get(name, "missing")
-            raise UserError(
-                f"merges streams of unlike schemas: column '{name}' is {ours} in '{first_name}'"
-                f" and {theirs} in '{other_name}'"
-            )
 
 
 @runs(BSort)

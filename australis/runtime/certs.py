@@ -129,12 +129,6 @@ def load(directory: Path, ca: Path, name: str, now: datetime | None = None) -> C
     return Credentials(name, ca_pem, certificate_pem, key_pem)
 
 
-def peer_name(pem: bytes | str) -> str:
-    """The node that a certificate is for; its signature is not checked."""
-    data = pem.encode() if isinstance(pem, str) else pem
-    return _common_name(_parse(data, "the peer's certificate"), "the peer's certificate")
-
-
 def caller(context: Any) -> str:
     """The node that called a Flight handler, from the certificate it proved to own."""
     identity: bytes = context.peer_identity()

@@ -284,10 +284,10 @@ class Connection:
     def kept(self, stream: str) -> tuple[int, int]:
         """The last bucket that the logs of a stream no longer hold, and the last one they hold."""
         places = node_of(self.cluster)
-        operator = AdminClient(self.cluster, self._base, self._identity)
+        admin = AdminClient(self.cluster, self._base, self._identity)
         producers = producers_of(self.cluster, self.diagram, stream)
         nodes = [places[producer] for producer in producers]
-        answers = operator.ask_all(nodes, "status").values()
+        answers = admin.ask_all(nodes, "status").values()
         logs = [(a["outputs"] | a["sources"])[stream] for a in answers if a is not None]
         if not logs:
             sentence = f"cannot be read: none of its nodes answers ({', '.join(nodes)}); `australis up` starts them"

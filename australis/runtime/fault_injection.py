@@ -18,7 +18,7 @@ def check_allowed(cluster: Cluster) -> None:
     """Raise a `UserError` unless the cluster file allows fault injection."""
     if not cluster.faults:
         raise UserError(
-            "does not allow rehearsed failures: its file must say 'faults: allowed'",
+            "does not allow injected faults: its file must say 'faults: allowed'",
             name=cluster.name,
             place=cluster.place_of("faults"),
         )
@@ -37,9 +37,9 @@ def signal_node(cluster: Cluster, base: Path, node: str, what: signal.Signals) -
 class Network:
     """The network of a cluster, with injected faults."""
 
-    def __init__(self, operator: AdminClient) -> None:
-        self._operator = operator
-        self._cluster = operator.cluster
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+        self._cluster = admin.cluster
         check_allowed(self._cluster)
 
     def cut(self, node: str, other: str, *, one_way: bool = False) -> None:
@@ -105,4 +105,4 @@ class Network:
             done.append((one, peer))
 
     def _tell(self, to: str, **what: Any) -> None:
-        self._operator.ask(to, "fault", what)
+        self._admin.ask(to, "fault", what)

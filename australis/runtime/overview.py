@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from australis.diagram.model import Diagram
@@ -26,15 +26,15 @@ RECENT_REFUSALS_S = 600
 """The age after which a refusal is still counted, but no longer reported as trouble."""
 
 
-def overview(operator: AdminClient, diagram: Diagram) -> dict[str, Any]:
+def overview(admin: AdminClient, diagram: Diagram) -> dict[str, Any]:
     """The status of all nodes, asked concurrently.
 
     `behind_s` is the lag of a live source behind the clock, and of an output behind the source
     that is furthest ahead; it is None where that is unknown. The `state` of an output is for
     people; `advertised` is the state that the node reports to its consumers.
     """
-    cluster = operator.cluster
-    answers = operator.ask_all(cluster.nodes, "status")
+    cluster = admin.cluster
+    answers = admin.ask_all(cluster.nodes, "status")
     now_us = time.time_ns() // 1000
     told = {name: answers[name] or {} for name in cluster.nodes}
     buckets, kinds = diagram.buckets, {s.name: s.kind for s in diagram.sources}
@@ -58,7 +58,7 @@ def overview(operator: AdminClient, diagram: Diagram) -> dict[str, Any]:
     return {"cluster": cluster.name, "at_us": now_us, "nodes": nodes}
 
 
-def state_of(output: dict[str, Any]) -> str:
+def state_of(output: Mapping[str, Any]) -> str:
     """The state of an output in a word, which tells starting and catching up from failure."""
     if output["phase"] != Phase.RECOVERING.name:
         return str(output["state"])

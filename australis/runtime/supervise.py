@@ -148,7 +148,7 @@ class Supervisor:
         self._file = file
         self._cluster = cluster
         self._say = say
-        self._operator = AdminClient(cluster, base)
+        self._admin = AdminClient(cluster, base)
         state = base / cluster.state
         self._nodes = [
             _Kept(name, state / name / "log.txt", pid_file(state, name)) for name in cluster.nodes
@@ -170,7 +170,7 @@ class Supervisor:
                     self._start(node, now)
             elif not node.runs:
                 self._died(node, now)
-            elif not node.answers and self._operator.says_hello(node.name, HELLO_TIMEOUT_S):
+            elif not node.answers and self._admin.says_hello(node.name, HELLO_TIMEOUT_S):
                 node.answers = True
                 self._tell_ready(node)
             elif node.answers and now - node.began_s > HEALTHY_AFTER_S and not node.worked:
@@ -298,14 +298,12 @@ def detach(file: Path, cluster: Cluster, base: Path, patience_s: float) -> int:
     return process.pid
 
 
-def _wait_until_up(
-    operator: AdminClient, process: subprocess.Popen[bytes], patience_s: float
-) -> None:
+def _wait_until_up(admin: AdminClient, process: subprocess.Popen[bytes], patience_s: float) -> None:
     """Until all nodes answer, or the supervisor has ended."""
     deadline = time.monotonic() + patience_s
-    silent = list(operator.cluster.nodes)
+    silent = list(admin.cluster.nodes)
     while silent and process.poll() is None:
-        silent = [node for node in silent if not operator.says_hello(node, HELLO_TIMEOUT_S)]
+        silent = [node for node in silent if not admin.says_hello(node, HELLO_TIMEOUT_S)]
         if time.monotonic() > deadline:
             raise Stopped(f"{', '.join(silent)} did not answer within {patience_s:.0f} s")
         time.sleep(0.1)

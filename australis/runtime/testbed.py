@@ -1,10 +1,10 @@
 """A testbed: a real cluster on this machine, with injected faults and a checked client.
 
-    with Testbed(path, "counts") as trial:
-        trial.wait_until_stable()
-        trial.kill("a")
+    with Testbed(path, "counts") as testbed:
+        testbed.wait_until_stable()
+        testbed.kill("a")
         ...
-        verdict = trial.verdict()
+        verdict = testbed.verdict()
 
 Its nodes are real processes. A client records what it receives and when; in the end that
 is compared with one computation of the whole stream over the same tuples.

@@ -25,6 +25,12 @@ class Link:
     in_order: bool = True
     free_at: int = 0
 
+    def __str__(self) -> str:
+        return (
+            f"{self.latency_us / 1e3:g} ms and more, {self.loss:.0%} lost,"
+            f" {self.duplicate:.0%} doubled, {'in order' if self.in_order else 'in any order'}"
+        )
+
 
 class Network:
     """All links; a link without settings of its own has the default's latency and no loss."""

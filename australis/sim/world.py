@@ -189,15 +189,13 @@ class Host:
             yield effect
             self._performers[type(effect)](effect)
 
-    def perform(self, effect: Effect) -> None:
-        """Perform one effect."""
-        self._performers[type(effect)](effect)
-
     def later(self, delay_us: int, call: Callable[..., None], *args: Any) -> None:
         """Plan a call that is dropped when this incarnation ends."""
-        self.world.at(self.world.now + delay_us, self._in_life, self.incarnation, call, args)
+        self.world.at(self.world.now + delay_us, self._in_incarnation, self.incarnation, call, args)
 
-    def _in_life(self, incarnation: int, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def _in_incarnation(
+        self, incarnation: int, call: Callable[..., None], args: tuple[Any, ...]
+    ) -> None:
         if incarnation == self.incarnation:
             call(*args)
 

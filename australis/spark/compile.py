@@ -157,26 +157,11 @@ def _map(o: Map, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
 
 @compiles(Union)
 def _union(o: Union, inputs: Sequence[DataFrame], _: Path) -> list[DataFrame]:
+    o.check_schemas([stream_schema(frame) for frame in inputs])
     first, *others = inputs
-    for name, other in zip(o.inputs[1:], others, strict=True):
-        _same_schema(first, o.inputs[0], other, name)
     for other in others:
         first = first.unionByName(other)
     return [first]
-
-
-def _same_schema(first: DataFrame, first_name: str, other: DataFrame, other_name: str) -> None:
-    a = {f.name: f.type for f in stream_schema(first)}
-    b = {f.name: f.type for f in stream_schema(other)}
-    if a == b:
-        return
-    for name in [*a, *b]:
-        if a.get(name) != b.get(name):
-            ours, theirs = a.get(name, "missing"), b.get(name, "missing")
-            raise UserError(
-                f"merges streams of unlike schemas: column '{name}' is {ours} in '{first_name}'"
-                f" and {theirs} in '{other_name}'"
-            )
 
 
 @compiles(BSort)

@@ -26,7 +26,7 @@ import msgspec
 import pyarrow as pa
 
 from australis.kernel.errors import Stopped
-from australis.kernel.ids import pack_id, unpack_id
+from australis.kernel.ids import pack_id
 from australis.streams.buckets import Buckets
 from australis.streams.digest import hash_of, plus
 from australis.streams.disk import Disk
@@ -50,7 +50,7 @@ FORMAT = 1
 
 
 def segment_bytes_of(most_bytes: int | None) -> int:
-    """The size of segments of a log that is to have at most so many bytes.
+    """The size of segments of a log that is to have at most `most_bytes`.
 
     Truncation drops whole segments: a small log needs small ones.
     """
@@ -215,15 +215,6 @@ class StableLog:
         hi = bisect.bisect_right(self._numbers, upto)
         return list(zip(self._numbers[lo:hi], self._records[lo:hi], strict=True))
 
-    def read_after(self, tuple_id: int, upto: int) -> Iterator[pa.RecordBatch]:
-        """The tuples after this id, up to and including a bucket."""
-        bucket, rank = unpack_id(tuple_id)
-        after = bucket - 1
-        if tuple_id >= self._commit.dropped_id:
-            after = max(after, self._commit.dropped_to)
-        for number, batch in self.read(after, upto):
-            yield batch.slice(rank + 1) if number == bucket else batch
-
     def _load(self, record: Record) -> pa.RecordBatch:
         payload = read_frame(self._disk, record.segment, record.offset, record.length)
         return pa.ipc.read_record_batch(pa.py_buffer(payload[_HEAD.size :]), self.schema.arrow)
@@ -238,7 +229,7 @@ class StableLog:
         return self._numbers[at]
 
     def fits_after(self, most_bytes: int | None) -> int:
-        """The bucket after which its tuples have at most so many bytes; -1 without a limit."""
+        """The bucket after which its tuples have at most `most_bytes`; -1 without a limit."""
         return -1 if most_bytes is None else self.reaching_back(self.buckets.last, most_bytes)
 
     @property

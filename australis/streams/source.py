@@ -105,11 +105,6 @@ class SourceStream:
         """Whether the stream's last tuple is in its log."""
         return self.boundary_us >= END_OF_STREAM_US
 
-    @property
-    def pending_rows(self) -> int:
-        """The number of tuples that wait for their bucket to close."""
-        return sum(batch.num_rows for batch in self._pending)
-
     def offer(self, batch: pa.RecordBatch) -> LateRows:
         """Take rows in arrival order; returns the late ones."""
         at = np.arange(self._next_row, self._next_row + batch.num_rows)

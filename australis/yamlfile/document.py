@@ -15,7 +15,7 @@ from australis.kernel.errors import Place, UserError
 MAX_DEPTH = 50
 MAX_PARTS = 1_000_000
 """The largest number of parts of a document, with aliases expanded."""
-QUOTE = "an expression with a comma needs quotes, as in {where: 'a > 1, b < 2'}"
+QUOTE = "a value with a comma needs quotes, as in {where: 'a > 1, b < 2'}"
 
 Path = tuple[str | int, ...]
 """The way to a part of a document: keys of mappings and indices of lists."""

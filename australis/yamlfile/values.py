@@ -24,7 +24,6 @@ Positive = Annotated[float, Meta(gt=0, le=_MOST, description="a number above 0")
 Part = Annotated[float, Meta(gt=0, le=1, description="above 0 and at most 1")]
 Count = Annotated[int, Meta(ge=1, le=2**31, description="a whole number of at least 1")]
 Port = Annotated[int, Meta(ge=1, le=65535, description="a port from 1 to 65535")]
-Names = Annotated[tuple[Name, ...], Meta(min_length=1, description="a list of names")]
 OneOrMore = Annotated[
     Name | Annotated[tuple[Name, ...], Meta(min_length=1)],
     Meta(description="a name or a list of names"),

@@ -72,7 +72,7 @@ class AntsBeta:
 
 
 @dataclass(frozen=True)
-class Phase:
+class LoadPhase:
     """An interval with fixed use of servers by others."""
 
     loads: Mapping[str, float]
@@ -80,10 +80,10 @@ class Phase:
     """The latency of the query's optimal placement."""
 
 
-def _phases(made: Instance, seed: int, lasts_s: int) -> list[Phase]:
+def _phases(made: Instance, seed: int, lasts_s: int) -> list[LoadPhase]:
     rng = Random(seed)
     (query,) = made.queries
-    found: list[Phase] = []
+    found: list[LoadPhase] = []
     known: list[dict[str, str]] = []
     for _ in range(0, lasts_s, EVERY_S):
         busy = rng.sample(sorted(made.network.servers), BUSY_SERVERS)
@@ -94,12 +94,12 @@ def _phases(made: Instance, seed: int, lasts_s: int) -> list[Phase]:
         books = Books(made.network, others)
         hosts, _ = local_search(query, books, rng, known, kicks=4, nearby=SERVERS)
         books.add(query, Placement(hosts))
-        found.append(Phase(loads, books.latency_s(query.name)))
+        found.append(LoadPhase(loads, books.latency_s(query.name)))
         known = [hosts]
     return found
 
 
-def _run(made: Instance, seed: int, beta: float, phases: list[Phase]) -> Run:
+def _run(made: Instance, seed: int, beta: float, phases: list[LoadPhase]) -> Run:
     (query,) = made.queries
     options = AntOptions(beta=beta, again_us=2 * SECOND, settle_us=4 * SECOND)
     colony = colony_on(made, seed, options)

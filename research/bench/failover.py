@@ -96,25 +96,25 @@ def _ours(directory: Path, engine: Engine, rounds: int, hedge: int, say: Say) ->
     side = "Australis, following two replicas" if hedge > 1 else "Australis"
     say(f"{side}: two replicas start")
     found: dict[str, list[float]] = {"steady": [], "kill": [], "pause": []}
-    with Testbed(path, "counts", hedge=hedge) as trial:
-        trial.wait_until_stable()
-        trial.wait(WARM_UP_S[engine])
+    with Testbed(path, "counts", hedge=hedge) as testbed:
+        testbed.wait_until_stable()
+        testbed.wait(WARM_UP_S[engine])
         began = time.monotonic()
         loads = [os.getloadavg()[0]]
         for number in range(1, rounds + 1):
-            found["steady"].append(_silence(trial, lambda: None))
+            found["steady"].append(_silence(testbed, lambda: None))
             for what, disturb, mend in (
-                ("kill", trial.kill, trial.start),
-                ("pause", trial.pause, trial.resume),
+                ("kill", testbed.kill, testbed.start),
+                ("pause", testbed.pause, testbed.resume),
             ):
-                node = trial.followed()
-                found[what].append(_silence(trial, partial(disturb, node)))
+                node = testbed.followed()
+                found[what].append(_silence(testbed, partial(disturb, node)))
                 mend(node)
-                trial.until(lambda: _all_stable(trial), f"{node} did not recover", LIMIT_S)
-                trial.wait(5)
+                testbed.until(lambda: _all_stable(testbed), f"{node} did not recover", LIMIT_S)
+                testbed.wait(5)
             loads.append(os.getloadavg()[0])
             say(f"{side}, round {number}: {_told(found)}")
-        verdict, tentative = trial.verdict(), len(trial.tentative(began))
+        verdict, tentative = testbed.verdict(), len(testbed.tentative(began))
     return found | {
         "load": loads,
         "tentative": tentative,
@@ -125,16 +125,16 @@ def _ours(directory: Path, engine: Engine, rounds: int, hedge: int, say: Say) ->
     }
 
 
-def _all_stable(trial: Testbed) -> bool:
-    return set(trial.states().values()) == {"STABLE"}
+def _all_stable(testbed: Testbed) -> bool:
+    return set(testbed.states().values()) == {"STABLE"}
 
 
-def _silence(trial: Testbed, disturb: Callable[[], None]) -> float:
+def _silence(testbed: Testbed, disturb: Callable[[], None]) -> float:
     """The longest silence that begins around a disturbance."""
-    began = news(trial.heard)[-1]
+    began = news(testbed.heard)[-1]
     disturb()
-    trial.wait(WATCH_S)
-    return trial.silence(began, time.monotonic() - WINDOW_MS / 1000)
+    testbed.wait(WATCH_S)
+    return testbed.silence(began, time.monotonic() - WINDOW_MS / 1000)
 
 
 # --- bare Spark -----------------------------------------------------------------------

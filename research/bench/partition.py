@@ -78,13 +78,13 @@ def measure(
             fragments="{merging: [merged], counting: [counts]}",
         )
         say("two nodes start")
-        with Testbed(path, "counts") as trial:
-            trial.wait_until_stable()
-            trial.wait(WARM_UP_S[engine])
+        with Testbed(path, "counts") as testbed:
+            testbed.wait_until_stable()
+            testbed.wait(WARM_UP_S[engine])
             began = time.monotonic()
-            rows = [_one(trial, seconds, say) for seconds in failures]
-            undisturbed = _between(trial, began, rows)
-            verdict = trial.verdict()
+            rows = [_one(testbed, seconds, say) for seconds in failures]
+            undisturbed = _between(testbed, began, rows)
+            verdict = testbed.verdict()
         names = [n for n in PEERS if peers or (baseline and n.startswith("Spark"))]
         others = others_measure(root, names, failures, RATE, say)
     finally:
@@ -94,33 +94,33 @@ def measure(
     return result | {"engine": engine, "peers": others}
 
 
-def _one(trial: Testbed, seconds: float, say: Say) -> dict[str, Any]:
+def _one(testbed: Testbed, seconds: float, say: Say) -> dict[str, Any]:
     """Inflict one failure of this number of seconds."""
-    usual = _usual_delay(trial)
+    usual = _usual_delay(testbed)
     cut_at = time.monotonic()
-    trial.cut(["first"], "e2")
-    trial.wait(seconds)
-    trial.heal(["first"], "e2")
+    testbed.cut(["first"], "e2")
+    testbed.wait(seconds)
+    testbed.heal(["first"], "e2")
     healed_at = time.monotonic()
-    current = partial(_current_again, trial, healed_at, usual)
-    trial.until(lambda: current() is not None, "it did not catch up", LIMIT_S)
-    trial.until(lambda: not trial.uncorrected, "not everything was corrected", LIMIT_S)
+    current = partial(_current_again, testbed, healed_at, usual)
+    testbed.until(lambda: current() is not None, "it did not catch up", LIMIT_S)
+    testbed.until(lambda: not testbed.uncorrected, "not everything was corrected", LIMIT_S)
     caught_up = current()
     assert caught_up is not None
     done = (
         h.at
-        for h in reversed(trial.heard)
+        for h in reversed(testbed.heard)
         if h.change.kind is ChangeKind.REC_DONE and h.at > cut_at
     )
     caught_up = max(caught_up, next(done, caught_up))
-    told = trial.tentative(cut_at)
+    told = testbed.tentative(cut_at)
     first = min((h.at for h in told), default=None)
     row = {
         "failure_s": seconds,
         "cut_at": cut_at,
         "first_tentative_s": None if first is None else first - cut_at,
         "tentative": sum(h.change.rows for h in told),
-        "worst_delay_s": _worst_delay(trial, cut_at) - usual,
+        "worst_delay_s": _worst_delay(testbed, cut_at) - usual,
         "catch_up_s": caught_up - healed_at,
         "load": os.getloadavg()[0],
         "ended": time.monotonic(),
@@ -129,30 +129,30 @@ def _one(trial: Testbed, seconds: float, say: Say) -> dict[str, Any]:
         f"cut for {seconds:g} s: {row['tentative']} tentative tuples,"
         f" caught up after {row['catch_up_s']:.1f} s"
     )
-    trial.wait(SETTLED_S)
+    testbed.wait(SETTLED_S)
     return row
 
 
-def _current_again(trial: Testbed, since: float, usual: float) -> float | None:
+def _current_again(testbed: Testbed, since: float, usual: float) -> float | None:
     """The moment at which stable buckets have nearly their usual latency again."""
-    for h in trial.heard[bisect_left(trial.heard, since, key=lambda one: one.at) :]:
-        late = h.at - trial.diagram.buckets.end(h.change.bucket) / 1e6 - usual
+    for h in testbed.heard[bisect_left(testbed.heard, since, key=lambda one: one.at) :]:
+        late = h.at - testbed.diagram.buckets.end(h.change.bucket) / 1e6 - usual
         if h.change.kind is ChangeKind.INSERTION and late <= BUCKET_S:
             return h.at
     return None
 
 
-def _usual_delay(trial: Testbed) -> float:
-    return statistics.median(lateness(trial.heard[-20:], trial.diagram))
+def _usual_delay(testbed: Testbed) -> float:
+    return statistics.median(lateness(testbed.heard[-20:], testbed.diagram))
 
 
-def _worst_delay(trial: Testbed, since: float) -> float:
-    return max(lateness([h for h in trial.heard if h.at >= since], trial.diagram))
+def _worst_delay(testbed: Testbed, since: float) -> float:
+    return max(lateness([h for h in testbed.heard if h.at >= since], testbed.diagram))
 
 
-def _between(trial: Testbed, began: float, rows: list[dict[str, Any]]) -> int:
+def _between(testbed: Testbed, began: float, rows: list[dict[str, Any]]) -> int:
     """The tentative buckets outside of failures."""
-    told = trial.tentative(began)
+    told = testbed.tentative(began)
     return sum(1 for h in told if not any(r["cut_at"] <= h.at <= r["ended"] for r in rows))
 
 

@@ -123,12 +123,12 @@ def _replicated(directory: Path, rows: int) -> float:
     path = _write(directory, RATE, f"{rows // RATE} s", "max")
     buckets = rows * 1000 // RATE // BUCKET_MS
     samples: dict[str, Samples] = {"a": [], "b": []}
-    with Testbed(path, "counts", cores={"a": {0}, "b": {1}}) as trial:
-        first = trial.base_bucket
+    with Testbed(path, "counts", cores={"a": {0}, "b": {1}}) as testbed:
+        first = testbed.base_bucket
         deadline = time.monotonic() + LIMIT_S
         ends: dict[str, int] = {}
         while not ends or min(ends.values()) < first + buckets:
-            ends = trial.ends()
+            ends = testbed.ends()
             for node, end in ends.items():
                 samples[node].append((time.monotonic(), end - first))
             if time.monotonic() > deadline:
@@ -166,16 +166,18 @@ def _delay_replicated(directory: Path) -> list[float]:
     client.
     """
     path = _write(directory, DELAY_RATE, "1 h", "1")
-    with Testbed(path, "counts", cores={"a": {0}, "b": {1}}) as trial:
-        trial.wait_until_stable()
-        trial.wait(WARM_S)
+    with Testbed(path, "counts", cores={"a": {0}, "b": {1}}) as testbed:
+        testbed.wait_until_stable()
+        testbed.wait(WARM_S)
         began = time.monotonic()
-        trial.wait(DELAY_S)
-        heard = [h for h in trial.heard if h.at >= began and h.change.kind is ChangeKind.INSERTION]
-        closed_s = time.monotonic() - (time.time() - trial.began_us / SECOND)
-    assert trial.cluster.epoch_us is not None
-    at_epoch_s = closed_s - trial.cluster.epoch_us / SECOND
-    return [late - at_epoch_s for late in lateness(heard, trial.diagram)]
+        testbed.wait(DELAY_S)
+        heard = [
+            h for h in testbed.heard if h.at >= began and h.change.kind is ChangeKind.INSERTION
+        ]
+        closed_s = time.monotonic() - (time.time() - testbed.began_us / SECOND)
+    assert testbed.cluster.epoch_us is not None
+    at_epoch_s = closed_s - testbed.cluster.epoch_us / SECOND
+    return [late - at_epoch_s for late in lateness(heard, testbed.diagram)]
 
 
 def _rate(samples: Samples, buckets: int) -> float:

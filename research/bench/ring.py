@@ -10,6 +10,7 @@ from typing import Any
 
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import Stopped
+from australis.kernel.rng import SeedTree
 from australis.protocols.ring.events import LookedUp, RingOptions
 from australis.sim.network import Link, Network
 from australis.sim.ring.rings import Ring
@@ -29,7 +30,7 @@ def measure(peers: int, lookups: int, done: Done) -> dict[str, Any]:
     """Run lookups from random peers for random names, a wave of them every simulated second."""
     rng = Random(1)
     began = time.perf_counter()
-    ring = Ring(Network(Random(2), _LINK), rng, _options())
+    ring = Ring(Network(Random(2), _LINK), SeedTree(1), _options())
     ring.assemble([f"peer{i}" for i in range(peers)])
     assembled_s = time.perf_counter() - began
     names = sorted(ring.hosts)

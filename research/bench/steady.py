@@ -66,24 +66,24 @@ def measure(
             max_delay=f"{MAX_DELAY_S} s",
         )
         say("two replicas start")
-        with Testbed(path, "counts", keep=False) as trial:
-            trial.wait_until_stable()
-            samples = _samples(trial, (warm_up_min + minutes) * 60, say)
+        with Testbed(path, "counts", keep=False) as testbed:
+            testbed.wait_until_stable()
+            samples = _samples(testbed, (warm_up_min + minutes) * 60, say)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     return _result(samples, minutes, warm_up_min)
 
 
-def _samples(trial: Testbed, seconds: float, say: Say) -> dict[str, list[Sample]]:
+def _samples(testbed: Testbed, seconds: float, say: Say) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {node: [] for node in NODES}
     began = told = time.monotonic()
-    first = trial.stable_upto
+    first = testbed.stable_upto
     while (now := time.monotonic()) - began < seconds:
         for node, samples in found.items():
-            if trial.process(node).poll() is not None:
-                raise Stopped(f"node {node} has ended: see {trial.base / trial.cluster.state}")
-            disk = _size(trial.base / trial.cluster.state / node) / 2**20
-            memory = by_kind(trial.process(node).pid)
+            if testbed.process(node).poll() is not None:
+                raise Stopped(f"node {node} has ended: see {testbed.base / testbed.cluster.state}")
+            disk = _size(testbed.base / testbed.cluster.state / node) / 2**20
+            memory = by_kind(testbed.process(node).pid)
             samples.append({"at_s": now - began, "disk_mb": disk, **memory})
         if now - told >= 60:
             told = now
@@ -93,8 +93,8 @@ def _samples(trial: Testbed, seconds: float, say: Say) -> dict[str, list[Sample]
                 for node, s in last.items()
             )
             say(f"{(now - began) / 60:.0f} min: {'; '.join(said)}")
-        trial.wait(EVERY_S)
-    passed = trial.diagram.buckets.size_us / SECOND * (trial.stable_upto - first)
+        testbed.wait(EVERY_S)
+    passed = testbed.diagram.buckets.size_us / SECOND * (testbed.stable_upto - first)
     if passed < time.monotonic() - began - MAX_DELAY_S:
         raise Stopped(f"results for only {passed:.0f} s came within {seconds:.0f} s")
     return found

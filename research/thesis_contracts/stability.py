@@ -15,7 +15,7 @@ from australis.sim.network import Link, Network
 from research.claims import Claim, Picture, Progress, Result, Table
 from research.plots import Plot, Series
 from research.predicates import at_least, at_most, below
-from research.thesis_contracts.arrays.changes import THESIS_PHASES, Phase, random_changes
+from research.thesis_contracts.arrays.changes import THESIS_PHASES, ChangePhase, random_changes
 from research.thesis_contracts.arrays.instance import PERIOD_US, Changes, Instance, simulate
 from research.thesis_contracts.arrays.loads import LEAST, bounded_pareto
 from research.thesis_contracts.arrays.machines import UNIT, federation_of, name_of
@@ -28,7 +28,7 @@ WITHIN = {0.5: -1.0, 0.75: -3.0}
 """The shapes with which loads between 1 and capacity have these means."""
 MOST_MOVED = 0.06
 """The largest part of the variation that moves."""
-QUICK_PHASES: tuple[Phase, ...] = ((10, 20, 50), (20, 30, 10), (30, 40, 1))
+QUICK_PHASES: tuple[ChangePhase, ...] = ((10, 20, 50), (20, 30, 10), (30, 40, 1))
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,15 @@ class ContractsStability:
         )  # fmt: skip
 
 
-def _setting(variant: Variant, level: float, phases: tuple[Phase, ...]) -> tuple[Instance, Changes]:
+def _setting(
+    variant: Variant, level: float, phases: tuple[ChangePhase, ...]
+) -> tuple[Instance, Changes]:
     configuration = Configuration(variant, level, CONTRACTS, 0, SIZE)
     rng = np.random.default_rng([round(level * 100), 75])
     return configuration.instance(), random_changes(SIZE, phases, rng)
 
 
-def _for_good(variant: Variant, level: float, phases: tuple[Phase, ...]) -> Phases:
+def _for_good(variant: Variant, level: float, phases: tuple[ChangePhase, ...]) -> Phases:
     instance, changes = _setting(variant, level, phases)
     end = int(phases[-1][1])
     outcome = simulate(instance, changes=changes, until_us=end * SECOND, periods=end)
@@ -102,7 +104,7 @@ def _for_good(variant: Variant, level: float, phases: tuple[Phase, ...]) -> Phas
     )
 
 
-def _varied(changes: Changes, phase: Phase) -> int:
+def _varied(changes: Changes, phase: ChangePhase) -> int:
     begin, end, _ = phase
     return int(((changes.at_us >= begin * SECOND) & (changes.at_us < end * SECOND)).sum())
 
@@ -110,7 +112,9 @@ def _varied(changes: Changes, phase: Phase) -> int:
 # --- for a limited time ---------------------------------------------------------------------
 
 
-def _limited(variant: Variant, level: float, phases: tuple[Phase, ...], permanent: bool) -> Phases:
+def _limited(
+    variant: Variant, level: float, phases: tuple[ChangePhase, ...], permanent: bool
+) -> Phases:
     """Run from an acceptable allocation, with movements that either side may end after a second."""
     instance, changes = _setting(variant, level, phases)
     rng = np.random.default_rng([round(level * 100), 76])
@@ -221,7 +225,7 @@ def _limited_claims(limited: Found, ever: Found) -> list[Claim]:
     ]
 
 
-def _table(title: str, found: Found, phases: tuple[Phase, ...]) -> Table:
+def _table(title: str, found: Found, phases: tuple[ChangePhase, ...]) -> Table:
     columns = ("contracts", *(f"every {mean:g} s" for _, _, mean in phases))
     rows = tuple(
         (
@@ -236,7 +240,7 @@ def _table(title: str, found: Found, phases: tuple[Phase, ...]) -> Table:
     return Table(f"{title} (tasks moved of tasks that came or went)", columns, rows)
 
 
-def _picture(phases: tuple[Phase, ...]) -> Picture:
+def _picture(phases: tuple[ChangePhase, ...]) -> Picture:
     """Figure 7-5 at 75% load: the varied and the moved load in each second."""
     curves: list[Series] = []
     end = int(phases[-1][1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.options import Deadline, Policy
-from australis.sim.dpc.faults import Fault
+from australis.sim.faults import Fault
 from research.claims import Claim, Picture, Progress, Result, Table
 from research.plots import Plot, Series
 from research.predicates import at_least, between, exactly, fields, none

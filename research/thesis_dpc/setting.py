@@ -19,9 +19,9 @@ from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.topology import replicate
 from australis.sim.dpc.engine import Digest, DigestEngine
-from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.hosts import Costs, ReplicaHost, SourceHost
 from australis.sim.dpc.run import Scenario
+from australis.sim.faults import Fault, Kind
 
 SOURCES = ("s1", "s2", "s3")
 BUCKET_US = 100 * MILLISECOND

@@ -376,17 +376,17 @@ def test_the_network_is_slowed(small: SmallCluster) -> None:
         (["heal", "a", "b"], "'a b' cannot be healed whole: a, b did not answer"),
     ],
 )
-def test_failures_that_cannot_be_rehearsed(file: Path, arguments: list[str], sentence: str) -> None:
+def test_faults_that_cannot_be_injected(file: Path, arguments: list[str], sentence: str) -> None:
     kind, *nodes = arguments
     assert said("fault", kind, file, *nodes).removeprefix(f"{file}: ").startswith(sentence)
 
 
 @pytest.mark.parametrize("kind", ["kill", "pause", "resume", "cut", "slow", "heal"])
-def test_failures_are_rehearsed_only_where_that_is_allowed(file: Path, kind: str) -> None:
+def test_faults_are_injected_only_where_that_is_allowed(file: Path, kind: str) -> None:
     other = ["b"] if kind in ("cut", "slow", "heal") else []
     sentence = said("fault", kind, without(file, "faults"), "a", *other)
     assert sentence == (
-        f"{file}: 'small' does not allow rehearsed failures: its file must say 'faults: allowed'"
+        f"{file}: 'small' does not allow injected faults: its file must say 'faults: allowed'"
     )
 
 

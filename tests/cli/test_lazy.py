@@ -17,9 +17,16 @@ ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "rich", "australis.sim", "australis.runtime")
 
 
-def loaded(code: str) -> list[str]:
+HEAVY_FOR_HELP = (
+    *("numpy", "pandas", "pyarrow", "pyspark", "msgspec"),
+    *("australis.protocols", "australis.scenarios", "australis.sim", "australis.runtime.node"),
+)
+"""What no command needs to describe itself."""
+
+
+def loaded(code: str, heavy: tuple[str, ...] = HEAVY) -> list[str]:
     """The heavy modules that a new process has loaded after this code."""
-    report = f"import sys; print('loaded', *[m for m in {HEAVY!r} if m in sys.modules])"
+    report = f"import sys; print('loaded', *[m for m in {heavy!r} if m in sys.modules])"
     command = [sys.executable, "-c", f"{code}\n{report}"]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     return ran.stdout.splitlines()[-1].split()[1:]
@@ -29,6 +36,21 @@ def loaded(code: str) -> list[str]:
 def test_help_loads_no_command(arguments: list[str]) -> None:
     code = f"from australis.cli.main import cli; cli.main({arguments}, standalone_mode=False)"
     assert loaded(code) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_loads_neither_arrays_nor_nodes(name: str) -> None:
+    code = (
+        "from australis.cli.main import cli\n"
+        f"try: cli.main([{name!r}, '--help'], standalone_mode=False)\n"
+        "except SystemExit: pass"
+    )
+    assert loaded(code, HEAVY_FOR_HELP) == []
+
+
+def test_the_help_of_run_loads_no_terminal_library() -> None:
+    code = "from australis.cli.main import cli; cli.main(['run', '--help'], standalone_mode=False)"
+    assert loaded(code, ("rich",)) == []
 
 
 def test_a_mistyped_command_loads_no_command() -> None:

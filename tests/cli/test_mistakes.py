@@ -77,6 +77,12 @@ def commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Co
             yield f"{name}{key}", one
 
 
+def test_commands_take_a_length_of_time_under_one_name() -> None:
+    for name, one in commands(cli):
+        shown = {opt for p in one.params if not getattr(p, "hidden", False) for opt in p.opts}
+        assert not shown & {"--seconds", "--minutes", "--duration"}, name
+
+
 def test_every_help_shows_an_example() -> None:
     told = {name: one.help or "" for name, one in commands(cli)}
     lacking = [name for name, text in told.items() if f"australis {name}" not in text]
@@ -84,7 +90,7 @@ def test_every_help_shows_an_example() -> None:
 
 
 @click.command()
-@click.option("--for", "seconds", type=Duration(longest_s=3600), default="60 s")
+@click.option("--for", "seconds", type=Duration(longest_s=3600, least_s=1), default="60 s")
 @former("--seconds", into="seconds", kind=click.FloatRange(min=0))
 def takes(seconds: float) -> None:
     """Print how long."""
@@ -100,7 +106,7 @@ def test_a_former_option_means_the_same(arguments: list[str], seconds: str) -> N
     assert "--seconds" not in CliRunner().invoke(takes, ["--help"]).output
 
 
-@pytest.mark.parametrize("wrong", ["5", "soon", "2 h"])
+@pytest.mark.parametrize("wrong", ["5", "soon", "2 h", "1 ms"])
 def test_a_duration_that_is_none(wrong: str) -> None:
     error = CliRunner().invoke(takes, ["--for", wrong]).exception
     assert isinstance(error, UserError)

@@ -113,8 +113,26 @@ SETTINGS: list[tuple[Call, str]] = [
     (lambda d, s: d.source("x"), "'x' does not say which kind of source it is"),
     (lambda d, s: d.sink("x", s, parqet="out"), "did you mean 'parquet'?"),
     (lambda d, s: d.sink("x", s), "'x' does not say which kind of sink it is"),
-    (lambda d, s: d.fliter("x", s, "a > 1"), "no method 'fliter' (did you mean 'filter'?)"),
-    (lambda d, s: d.uotput(s), "no method 'uotput' (did you mean 'output'?)"),
+    (lambda d, s: d.fliter("x", s, "a > 1"), "'fliter' is not a method of a diagram (did you mean 'filter'?)"),
+    (lambda d, s: d.flter("x", s, "a > 1"), "'flter' is not a method of a diagram (did you mean 'fi"),
+    (lambda d, s: d.filter("x", s, 5), "'where' that should be text, not 5"),
+    (lambda d, s: d.filter("x", s, {"hot": 5}), "'where' that should be text, not 5"),
+    (lambda d, s: d.filter("x", s, {}), "'where' that is empty"),
+    (lambda d, s: d.join("x", s, s, within="1 s", on=5), "'on' that should be text, not 5"),
+    (lambda d, s: d.aggregate("x", s), "'x' needs 'window', 'compute'"),
+    (lambda d, s: d.aggregate("x"), "'x' needs 'stream', 'window', 'compute'"),
+    (lambda d, s: d.map(stream=s, select="a"), "'map' needs 'name'"),
+    (lambda d, s: d.filter("x", s), "'x' needs 'where'"),
+    (lambda d, s: d.filter("x", s, wehre="a > 1"), "unknown setting 'wehre' (known: name, stream, where"),
+    (lambda d, s: d.bsort("x", s, s), "'x' should be given as bsort(name, stream)"),
+    (lambda d, s: d.bsort("x", s, name="y"), "'x' should be given as bsort(name, stream)"),
+    (lambda d, s: d.source(), "'source' needs 'name'"),
+    (lambda d, s: d.sink("x"), "'x' needs 'stream'"),
+    (lambda d, s: d.output(stream=s), "'output' has an unknown setting 'stream'"),
+    (lambda d, s: d.done(5), "'done' should be given as done()"),
+    (lambda d, s: au.diagram(), "'diagram' needs 'name'"),
+    (lambda d, s: au.diagram("d", bukket="1 s"), "'d' has an unknown setting 'bukket'"),
+    (lambda d, s: d.uotput(s), "'uotput' is not a method of a diagram (did you mean 'output'?)"),
 ]  # fmt: skip
 
 
@@ -208,7 +226,7 @@ def test_a_mistake_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
     head = "import australis as au\nd = au.diagram('d')\ns = d.source('s', push=True, schema='a int')\n"
     for line, sentence in (
         ("d.filter('x', 's', 'a > 1')", "'x' reads 's', which is text"),
-        ("d.fliter('x', s, 'a > 1')", "a diagram has no method 'fliter'"),
+        ("d.fliter('x', s, 'a > 1')", "'fliter' is not a method of a diagram"),
         ("au.start(d, 5)", "a diagram"),
     ):
         path.write_text(f"{head}\n{line}\n", encoding="utf-8")

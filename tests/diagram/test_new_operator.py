@@ -17,7 +17,7 @@ from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.diagram.operators import OPERATORS, Operator, operator
 from australis.diagram.python import to_python
-from australis.diagram.settings import COLUMNS, EXPRESSION, INTEGER, Pairs, Wrong, setting
+from australis.diagram.settings import COLUMNS, CONDITION, INTEGER, Pairs, Wrong, setting
 from australis.kernel.errors import UserError
 from australis.protocols.dpc.topology import span_buckets
 from australis.reference.operators import _MAKERS, Node, Rows, runs
@@ -35,7 +35,7 @@ def every() -> Iterator[type[Operator]]:
         kind: ClassVar[str] = "every"
         stateful: ClassVar[bool] = True
         nth: int = setting(INTEGER)
-        where: str = setting(EXPRESSION, default="true")
+        where: str = setting(CONDITION, default="true")
         mark: Pairs = setting(COLUMNS, default=())
 
         @property

@@ -141,6 +141,11 @@ SOURCES = {
     ),
     "generator": ("s:\n    seed: 1\n    generate: noise", 5, ["cannot generate 'noise'", "connections"]),
     "generator list": ("s: {generate: [connections]}", 3, ["cannot generate ['connections']"]),
+    "generator misspelt": ("s: {generate: conections}", 3, ["did you mean 'connections'?"]),
+    "comma in a number": (
+        "s: {generate: connections, rate: 1,000}", 3,
+        ["has an option '000' without a value; a value with a comma needs quotes"],
+    ),
     "setting twice": ("s:\n    push: true\n    push: true", 5, ["'push' is defined twice", "line 4"]),
     "name twice": ("s: {push: true, schema: a int}\n  s: {push: true}", 4, ["'s' is defined twice"]),
     "name in other case": (
@@ -158,6 +163,10 @@ def test_mistakes_of_sources(source: str, line: int, words: list[str]) -> None:
 SINKS = {
     "unknown kind": ("out: {from: x, file: a}", 7, ["'out' does not say", "jsonl, parquet"]),
     "two kinds": ("out: {from: x, jsonl: a, console: true}", 7, ["(jsonl, console)"]),
+    "comma in a path": (
+        "out: {from: x, jsonl: out,1.jsonl}", 7,
+        ["'out' has an option '1.jsonl' without a value; a value with a comma needs quotes"],
+    ),
     "no stream": ("out: {jsonl: a}", 7, ["'out' needs 'from'"]),
     "stream is a list": ("out:\n    from: [x]\n    jsonl: a", 8, ["'from'", "should be text"]),
     "unknown stream": ("out: {from: reading, jsonl: a}", 7, ["'out'", "did you mean 'readings'?"]),
@@ -313,6 +322,7 @@ COMPUTED = {
     "no call": ("celsius", ["not one aggregate call"]),
     "a number": ("5", ["not one aggregate call: '5'"]),
     "two calls": ("sum(celsius) / count(*)", ["not one aggregate call", "a map behind it"]),
+    "misspelt": ("cuont(*)", ["unknown aggregate 'cuont'", "did you mean 'count'?"]),
     "unknown": ("average(celsius)", ["unknown aggregate 'average'", "avg"]),
     "order": ("any_value(celsius)", ["any_value", "order", "replicas", "use first or last"]),
     "ties": ("max_by(room, celsius)", ["max_by", "replicas", "when keys tie"]),

@@ -18,7 +18,7 @@ from australis.elasticity.incentives import cooperate
 from australis.elasticity.inertia import Inertia
 from australis.elasticity.rounding import whole_cores
 from australis.elasticity.service import Ideal
-from australis.elasticity.shared import Node, least_pace_s, least_times_s, sharing
+from australis.elasticity.shared import Node, least_pace_s, sharing
 from australis.kernel.errors import UserError
 from australis.protocols.elasticity.events import ElasticityOptions, Measured
 from australis.sim.elasticity.simulation import ElasticitySimulation
@@ -120,7 +120,8 @@ def test_agents_of_a_node_are_told_what_it_allows_now() -> None:
     node = Node("n", 8, ("a", "b"))
     floor = ElasticitySimulation(sharing(two(), [node]), ElasticityOptions(newest=1.0))
     slower = two().running({"b": 6.0})
-    for name, least_s in least_times_s(slower, [node]).items():
+    for name in node.modules:
+        least_s = least_pace_s(slower, node) / slower.graph.ratios[name]
         running_s = slower.modules[name].service.running_s
         floor.tell(name, Measured(running_s=running_s, least_s=least_s))
     floor.run()

@@ -4,40 +4,53 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
+from streams.sim_disk import SimDisk
 
 from australis.diagram.build import DiagramBuilder
 from australis.diagram.fragments import Plan, cut
 from australis.kernel.machine import Event
-from australis.node.ports import EnginePort, LogPort
+from australis.node.ports import EnginePort, LogPort, SourcePort
 from australis.protocols.dpc.effects import (
+    BucketClosed,
     Checkpoint,
     Checkpointed,
     DropLane,
     ForkLane,
+    InstallSnapshot,
+    LimitSource,
     RestoredLog,
     RunStable,
     RunTentative,
+    ShipSnapshot,
+    SkipAhead,
+    SkippedAhead,
+    SnapshotInstalled,
     StableDone,
     TentativeDone,
 )
 from australis.protocols.dpc.messages import Bucket
-from australis.protocols.dpc.options import LogBounds
+from australis.protocols.dpc.options import DpcOptions, LogBounds
+from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.spans import Span, StableBuckets
 from australis.runtime.files import FileDisk
 from australis.runtime.logs import SharedLog
+from australis.runtime.node import snapshots
 from australis.runtime.node.engine import LiveEngine
+from australis.runtime.node.exchange import SnapshotExchange
+from australis.runtime.node.feed import SourceFeed
 from australis.runtime.node.lane_work import LaneWork
 from australis.runtime.node.lanes import LaneSettings
 from australis.runtime.node.reference_lanes import ReferenceLanes
-from australis.sim.disk import SimDisk
 from australis.sim.dpc.engine import PlanEngine, SharedEngine
-from australis.sim.dpc.hosts import Costs, ReplicaHost
+from australis.sim.dpc.hosts import Costs, ReplicaHost, SourceHost
 from australis.sim.dpc.probes import Probe
 from australis.sim.dpc.store import SimLog
 from australis.sim.network import Network
@@ -145,6 +158,7 @@ class Rig(Protocol):
 
     def until(self, what: Callable[[], bool]) -> None: ...
     def crash(self) -> RestoredLog: ...
+    def fetch_from(self, other: Any, monkeypatch: pytest.MonkeyPatch) -> None: ...
     def close(self) -> None: ...
 
 
@@ -186,6 +200,9 @@ class SimRig:
         self._begin()
         return self.host.stores["out"].restored("out")
 
+    def fetch_from(self, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Do nothing: here a message holds the checkpoint itself."""
+
     def close(self) -> None: ...
 
 
@@ -206,10 +223,16 @@ class LiveRig:
             LaneSettings(),
         )  # fmt: skip
         restored = lanes.restore("out", -1)
-        self.engine = LiveEngine(
-            "r", lanes, LaneWork(["out"]), lambda machine, event, cause: self.told.append(event),
-            lambda machine, effect: None, lambda stream: LogBounds(),
+        driver: Any = SimpleNamespace(entry="", about=dict, post=self._post)
+        nowhere: Any = None
+        exchange = SnapshotExchange(
+            "b", self.directory / "fetched", nowhere, {"r": "a"}, lambda node: nullcontext(nowhere),
+            driver, lambda event, **fields: None, self.errors.append,
         )  # fmt: skip
+        self.engine = LiveEngine(
+            "r", lanes, LaneWork(["out"]), self._post, exchange.install, lambda stream: LogBounds()
+        )
+        exchange.engines["r"] = self.engine
         self.engine.start()
         return restored
 
@@ -220,9 +243,22 @@ class LiveRig:
             assert time.monotonic() < deadline, self.told
             time.sleep(0.001)
 
+    def _post(self, machine: str, event: Event, cause: str = "") -> None:
+        self.told.append(event)
+
     def crash(self) -> RestoredLog:
         self.close()
         return self._open()
+
+    def fetch_from(self, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have the files of a snapshot written by the other engine, without a network."""
+
+        def fetch(_client: Any, _peer: str, stream: str, files: Path, _timeout_s: float) -> int:
+            files.mkdir(parents=True)
+            upto: int = other.engine.lanes.snapshot(stream, files)
+            return upto
+
+        monkeypatch.setattr(snapshots, "fetch", fetch)
 
     def close(self) -> None:
         self.engine.lanes.close()
@@ -304,3 +340,155 @@ def test_a_lane_that_was_dropped_says_nothing_more(rig: Rig) -> None:
     rig.engine.run_tentative(RunTentative("out", 2, 2, 0, spans(1, 2)))
     rig.until(lambda: any(isinstance(e, TentativeDone) for e in rig.told))
     assert [e.epoch for e in rig.told if isinstance(e, TentativeDone)] == [2]
+
+
+def test_a_lane_that_skips_ahead_has_an_empty_state_and_a_log_that_begins_later(rig: Rig) -> None:
+    run(rig, -1, 3)
+    rig.engine.skip_ahead(SkipAhead("out", 9, 10))
+    rig.until(lambda: SkippedAhead("out") in rig.told)
+    run(rig, 9, 13, keep_after=10)
+    listed = rig.engine.log("out").listed(10, 13)
+    counts = {b.number: b.batch.to_pylist()[0]["n"] for b in listed if b.batch is not None}
+    assert counts == {11: 4, 13: 4}, "the windows of the buckets 10 and 11, and 12 and 13"
+    restored = rig.crash()
+    assert (restored.upto, restored.trimmed_upto, restored.end) == (9, 10, 13)
+
+
+def test_a_replica_goes_on_from_the_checkpoint_and_the_log_of_another(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(rig, -1, 4)
+    rig.engine.checkpoint(Checkpoint("out"))
+    rig.until(lambda: Checkpointed("out", 4) in rig.told)
+    run(rig, 4, 9)
+    sent = rig.engine.shipment(ShipSnapshot("other", "out", 4, 99))
+    assert (sent.stream, sent.upto, sent.at_us) == ("out", 4, 99)
+    other = type(rig)(tmp_path / "other")  # type: ignore[call-arg]
+    other.fetch_from(rig, monkeypatch)
+    other.engine.install(InstallSnapshot("out", 4, 1_000, sent.state))
+    other.until(lambda: any(isinstance(e, SnapshotInstalled) for e in other.told))
+    (installed,) = [e for e in other.told if isinstance(e, SnapshotInstalled)]
+    assert (installed.stream, installed.upto, installed.trimmed_upto) == ("out", 4, -1)
+    assert installed.digest == rig.engine.log("out").digest(4)
+    entered = StableBuckets(-1)
+    entered.add(tuple(other.engine.log("out").entry_times(-1, 4)), 4)
+    assert {entered.get(n).entered_us for n in range(5)} == {1_007}, "by its own clock"
+    run(other, 4, 9)
+    assert logged(other, 9) == logged(rig, 9)
+    other.close()
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+class SourceRig(Protocol):
+    """A source, and what it has reported."""
+
+    source: SourcePort
+    told: list[Event]
+
+    def wait(self, buckets: int) -> None: ...
+    def close(self) -> None: ...
+
+
+class SimSourceRig:
+    """The source port of the simulated world."""
+
+    def __init__(self, directory: Path) -> None:
+        self.told: list[Event] = []
+        told = self.told
+
+        class Listening(SourceHost):
+            def take(self, event: Event) -> None:
+                told.append(event)
+                super().take(event)
+
+        self.world = World(Network(Random(1)))
+        options = DpcOptions(bucket_us=BUCKETS.size_us)
+        self.source = host = Listening(
+            self.world, "s", Clock(), Probe([]), lambda: SourceMachine("s", ("c",), options),
+            batch, Costs(), Random(2),
+        )  # fmt: skip
+        host.boot(BUCKETS.size_us)
+
+    def wait(self, buckets: int) -> None:
+        self.world.run(self.world.now + buckets * BUCKETS.size_us)
+
+    def close(self) -> None: ...
+
+
+class LiveSourceRig:
+    """The source port of a node: generated rows, at fifty times their own speed."""
+
+    speed = 50
+
+    def __init__(self, directory: Path) -> None:
+        self.told: list[Event] = []
+        self.errors: list[BaseException] = []
+        d = DiagramBuilder("d", bucket="500 ms")
+        start_us = BUCKETS.size_us
+        d.bsort("o", d.source("s", generate="connections", rate=100, speed=self.speed,
+                              start="1970-01-01T00:00:00.500Z"))  # fmt: skip
+        source = d.done().sources[0]
+        now_us = time.time_ns() // 1000
+        self.source = SourceFeed(
+            *(source, SharedLog(SimDisk(), source.schema, BUCKETS)),
+            SourceMachine("s", ("c",), DpcOptions(bucket_us=BUCKETS.size_us)),
+            lambda name, event: self.told.append(event),
+            self.errors.append,
+            lambda: time.time_ns() // 1000,
+            state=directory,
+            base=directory,
+            began=(now_us, start_us),
+            room=lambda: True,
+        )
+        self.source.start()
+
+    def wait(self, buckets: int) -> None:
+        time.sleep(buckets * BUCKETS.size_us / 1e6 / self.speed)
+        assert not self.errors, self.errors
+
+    def close(self) -> None:
+        self.source.stop()
+
+
+@pytest.fixture(params=[SimSourceRig, LiveSourceRig], ids=["sim", "live"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceRig]:
+    made = request.param(tmp_path)
+    yield made
+    made.close()
+
+
+def closed(rig: SourceRig) -> list[int]:
+    """The last bucket of each report."""
+    return [e.upto for e in rig.told if isinstance(e, BucketClosed)]
+
+
+def until_closed(rig: SourceRig, upto: int) -> None:
+    for _ in range(2_000):
+        if closed(rig)[-1:] >= [upto]:
+            return
+        rig.wait(1)
+    pytest.fail(f"bucket {upto} is not closed: {closed(rig)}")
+
+
+def test_a_source_reports_each_bucket_once_when_it_is_in_its_log(source: SourceRig) -> None:
+    until_closed(source, 20)
+    reported = closed(source)
+    assert reported == sorted(set(reported))
+    listed = list(source.source.log("s").listed(-1, reported[-1]))
+    assert [b.number for b in listed] == sorted({b.number for b in listed})
+    assert listed[-1].number == reported[-1]
+    assert sum(b.batch is not None for b in listed) > 10
+
+
+def test_a_source_closes_nothing_beyond_its_limit_until_it_is_raised(source: SourceRig) -> None:
+    until_closed(source, 5)
+    limit = closed(source)[-1]
+    source.source.limit(LimitSource("s", limit))
+    source.wait(20)
+    held = closed(source)[-1]
+    source.wait(40)
+    assert closed(source)[-1] == held
+    source.source.limit(LimitSource("s", held + 1_000))
+    until_closed(source, held + 10)

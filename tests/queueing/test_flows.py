@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from queueing.known import dm1_wait_s, mg1_wait_s, mm1_wait_s, mmc_wait_s
 
 from australis.kernel.errors import UserError
-from australis.queueing.flows import Demand, Flow, service_time
+from australis.queueing.flows import Demand, Flow
 from australis.queueing.links import Wire
 
 FLOWS = st.builds(
@@ -92,12 +92,6 @@ def test_another_poisson_flow_never_shortens_the_wait_of_all(flows: list[Flow], 
     before = Demand.total(poisson[:-1])
     after = before + Demand.of(poisson[-1])
     assert after.wait_s >= before.wait_s * (1 - 1e-9)
-
-
-def test_batches_multiply() -> None:
-    assert service_time([]) == 0.0
-    assert service_time([(1.0, 2.0), (1.0, 3.0), (1.0, 1.0)]) == 1 + 2 + 6
-    assert service_time([(1.0, 0.5), (1.0, 1.0)]) == 1.5
 
 
 def test_too_much_to_do_waits_for_ever() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from research.claims import Claim, Picture, Result, Source, Table, Verdict, own_claim
+from research.claims import Claim, ClaimVerdict, Picture, Result, Source, Table, own_claim
 from research.plots import Plot, Series
 from research.predicates import Predicate, at_least, at_most, each, exactly, fields, none, within
 from research.report import as_markdown, as_object, write
@@ -39,19 +39,19 @@ class Tiny:
 @pytest.mark.parametrize(
     ("value", "known_miss", "verdict"),
     [
-        (1, None, Verdict.HOLDS),
-        (3, None, Verdict.FAILS),
-        (3, "why", Verdict.KNOWN_MISS),
-        (1, "why", Verdict.NO_MISS),
+        (1, None, ClaimVerdict.HOLDS),
+        (3, None, ClaimVerdict.FAILS),
+        (3, "why", ClaimVerdict.KNOWN_MISS),
+        (1, "why", ClaimVerdict.NO_MISS),
     ],
 )
 def test_a_claim_surprises_if_it_fails_unmarked_or_holds_marked(
-    value: int, known_miss: str | None, verdict: Verdict
+    value: int, known_miss: str | None, verdict: ClaimVerdict
 ) -> None:
     claim = own_claim("is small", value, at_most(2), known_miss=known_miss)
     assert claim.verdict is verdict
     assert claim.ok == (value <= 2)
-    expected = verdict in (Verdict.HOLDS, Verdict.KNOWN_MISS)
+    expected = verdict in (ClaimVerdict.HOLDS, ClaimVerdict.KNOWN_MISS)
     assert Result((claim,)).ok == expected
     assert Result((claim,)).surprises == ([] if expected else [claim])
 

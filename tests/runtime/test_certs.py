@@ -35,7 +35,6 @@ from australis.runtime.certs import (
     check_name,
     issue,
     load,
-    peer_name,
 )
 from australis.runtime.files import TEMPORARY
 
@@ -219,14 +218,11 @@ def test_directories_and_authorities_that_cannot_be_used(home: Path, tmp_path: P
 
 def test_loading(home: Path) -> None:
     found = credentials(home, "n1")
-    assert found.name == peer_name(found.certificate_pem) == "n1"
+    assert found.name == "n1"
     assert found.certificate_pem == (home / "n1.pem").read_bytes()
     assert found.ca_pem == (home / "ca.pem").read_bytes()
     assert found.key_pem == (home / "n1.key").read_bytes()
     assert "PRIVATE" not in repr(found)
-    assert peer_name((home / "n2.pem").read_text()) == "n2"
-    said = refused(lambda: peer_name(b"nobody"))
-    assert said == "'the peer's certificate' is not a certificate in PEM form"
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "n1.pem", "n1.key"])

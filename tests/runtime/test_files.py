@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from streams.sim_disk import SimDisk
 
 from australis.kernel.errors import Stopped, UserError
 from australis.runtime.files import OPEN_FILES, TEMPORARY, DirectoryLock, FileDisk
 from australis.runtime.side_files import SideFile
-from australis.sim.disk import SimDisk
 from australis.streams.buckets import Buckets
 from australis.streams.canonical import by_bucket
 from australis.streams.disk import Disk

@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+from streams.sim_disk import SimDisk
 
 from australis.diagram.build import DiagramBuilder
 from australis.diagram.fragments import Plan, cut
@@ -18,7 +19,6 @@ from australis.runtime.flight import LaneServer
 from australis.runtime.flight_port import Ask, FlightPort
 from australis.runtime.logs import SharedLog
 from australis.runtime.node.spark_work import Query, Work
-from australis.sim.disk import SimDisk
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
 from australis.streams.schema import TIMESTAMP, parse_schema
 from australis.streams.source import SourceStream

@@ -29,17 +29,17 @@ LASTS_S = 4
 class Recorded:
     """A run without faults that is over."""
 
-    trial: Testbed
+    testbed: Testbed
     began_s: float
 
     def found(self, *happened: faults.Fault, lasts_s: int = LASTS_S) -> list[str]:
         schedule = Schedule(happened, lasts_s * SECOND, recovery_us=0)
-        return [*judge(self.trial, self.trial.computed(), self.began_s, schedule).broken]
+        return [*judge(self.testbed, self.testbed.computed(), self.began_s, schedule).broken]
 
     @property
     def middle(self) -> int:
         """Where in the record stable tuples came, well after the beginning."""
-        heard = enumerate(self.trial.heard)
+        heard = enumerate(self.testbed.heard)
         return next(i for i, h in heard if h.change.rows and h.at > self.began_s + 2)
 
 
@@ -47,19 +47,19 @@ class Recorded:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     scenario = load(SCENARIO)
     directory = tmp_path_factory.mktemp("recorded")
-    with real.Stage(real.write(scenario, directory, "reference"), scenario.stream) as trial:
-        trial.wait_until_stable()
+    with real.Stage(real.write(scenario, directory, "reference"), scenario.stream) as testbed:
+        testbed.wait_until_stable()
         began_s = time.monotonic()
-        trial.wait(LASTS_S)
-    return Recorded(trial, began_s)
+        testbed.wait(LASTS_S)
+    return Recorded(testbed, began_s)
 
 
 @pytest.fixture
 def recorded(whole: Recorded) -> Iterator[Recorded]:
     """The same for tests that change what was heard."""
-    kept = list(whole.trial.heard)
+    kept = list(whole.testbed.heard)
     yield whole
-    whole.trial.heard[:] = kept
+    whole.testbed.heard[:] = kept
 
 
 def test_a_good_run(recorded: Recorded) -> None:
@@ -104,14 +104,14 @@ def be_late(heard: list[Heard], since_s: float) -> None:
 def test_what_was_heard_is_wrong(
     recorded: Recorded, change: Callable[[list[Heard], int], None], objections: list[str]
 ) -> None:
-    change(recorded.trial.heard, recorded.middle)
+    change(recorded.testbed.heard, recorded.middle)
     found = recorded.found()
     assert len(found) == len(objections)
     assert all(said.startswith(begin) for said, begin in zip(found, objections, strict=True)), found
 
 
 def test_it_came_too_late(recorded: Recorded) -> None:
-    be_late(recorded.trial.heard, recorded.began_s)
+    be_late(recorded.testbed.heard, recorded.began_s)
     later = recorded.found(lasts_s=60)
     assert [said.split(":")[0] for said in later] == ["delay"]
     cut = [
@@ -123,14 +123,14 @@ def test_it_came_too_late(recorded: Recorded) -> None:
 
 
 def test_a_replica_has_logged_something_else(recorded: Recorded) -> None:
-    trial = recorded.trial
-    schema = computed(trial.diagram, trial.base, trial.stable_upto).schemas[trial.stream]
-    (path,) = (trial.base / trial.cluster.state / "b").glob(f"*/logs/{trial.stream}")
-    log = StableLog(FileDisk(path), schema, trial.diagram.buckets)
+    testbed = recorded.testbed
+    schema = computed(testbed.diagram, testbed.base, testbed.stable_upto).schemas[testbed.stream]
+    (path,) = (testbed.base / testbed.cluster.state / "b").glob(f"*/logs/{testbed.stream}")
+    log = StableLog(FileDisk(path), schema, testbed.diagram.buckets)
     boundary = log.boundary_us
-    buckets = list(log.read(trial.base_bucket, trial.stable_upto))
+    buckets = list(log.read(testbed.base_bucket, testbed.stable_upto))
     number, batch = buckets[-1]
-    log.restart_at(trial.base_bucket)
+    log.restart_at(testbed.base_bucket)
     log.append([*buckets[:-1], (number, batch.slice(1))], boundary)
     (said,) = recorded.found()
     assert said.startswith("logs: b logged other tuples in bucket")

@@ -28,16 +28,16 @@ Line = dict[str, Any]
 class Recorded:
     """A run that is over, in which a source was cut off for longer than the accepted delay."""
 
-    trial: Testbed
+    testbed: Testbed
 
     def traces(self) -> list[Path]:
-        state = self.trial.base / self.trial.cluster.state
-        return [state / node / FILE for node in self.trial.cluster.nodes]
+        state = self.testbed.base / self.testbed.cluster.state
+        return [state / node / FILE for node in self.testbed.cluster.nodes]
 
     def found(self) -> list[str]:
-        trial = self.trial
-        upto = trial.stable_upto
-        return broken_promises(trial, computed(trial.diagram, trial.base, upto), upto)
+        testbed = self.testbed
+        upto = testbed.stable_upto
+        return broken_promises(testbed, computed(testbed.diagram, testbed.base, upto), upto)
 
     def change(self, change: Callable[[Line], bool]) -> None:
         """Doctor the first line of a trace that can be changed so."""
@@ -55,24 +55,26 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     (cut,) = scenario.faults
     with real.Stage(
         real.write(scenario, tmp_path_factory.mktemp("replayed"), "reference"), scenario.stream
-    ) as trial:
-        trial.wait_until_stable()
-        trial.wait(1)
-        trial.begin(cut)
-        trial.wait(cut.lasts_us / SECOND)
-        trial.end(cut)
-        upto = trial.closed()
-        trial.until(lambda: trial.stable_upto >= upto and not trial.uncorrected, "not healed", 120)
-    return Recorded(trial)
+    ) as testbed:
+        testbed.wait_until_stable()
+        testbed.wait(1)
+        testbed.begin(cut)
+        testbed.wait(cut.lasts_us / SECOND)
+        testbed.end(cut)
+        upto = testbed.closed()
+        testbed.until(
+            lambda: testbed.stable_upto >= upto and not testbed.uncorrected, "not healed", 120
+        )
+    return Recorded(testbed)
 
 
 @pytest.fixture
 def recorded(whole: Recorded) -> Iterator[Recorded]:
     """The same for tests that change the record."""
     kept = [(path, path.read_bytes()) for path in whole.traces()]
-    heard = list(whole.trial.heard)
+    heard = list(whole.testbed.heard)
     yield whole
-    whole.trial.heard[:] = heard
+    whole.testbed.heard[:] = heard
     for path, data in kept:
         path.write_bytes(data)
 
@@ -85,7 +87,7 @@ def test_a_good_run(recorded: Recorded) -> None:
         assert any(word in line for line in lines), word
     assert any(line["computed"]["said"] for line in lines if "computed" in line)
     assert any(
-        h.change.kind is ChangeKind.TENTATIVE and h.change.rows for h in recorded.trial.heard
+        h.change.kind is ChangeKind.TENTATIVE and h.change.rows for h in recorded.testbed.heard
     )
     assert recorded.found() == []
 
@@ -158,7 +160,7 @@ def test_lanes_that_were_forked_elsewhere(recorded: Recorded) -> None:
 
 
 def test_the_client_was_told_something_else(recorded: Recorded) -> None:
-    heard = recorded.trial.heard
+    heard = recorded.testbed.heard
     at = next(
         i for i, h in enumerate(heard) if h.change.kind is ChangeKind.TENTATIVE and h.change.rows
     )

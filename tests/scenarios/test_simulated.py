@@ -12,9 +12,9 @@ from australis.scenarios import simulated
 from australis.scenarios.model import CLIENT, Expected, Scenario
 from australis.scenarios.scenario_file import load
 from australis.sim.dpc.broken import VARIANTS
-from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.hosts import Costs
 from australis.sim.dpc.run import Scenario as Setup
+from australis.sim.faults import Fault, Kind
 
 pytestmark = pytest.mark.sim
 

@@ -15,7 +15,7 @@ from australis.scenarios.story import Starts, starts, story
 from australis.sim.harness.story import Line
 
 
-def trial(directory: Path, began_s: float, heard: list[Heard], *told: tuple[float, Any]) -> Any:
+def run_of(directory: Path, began_s: float, heard: list[Heard], *told: tuple[float, Any]) -> Any:
     """A finished run whose node `a` has recorded events at these seconds."""
     began = began_s + time.time() - time.monotonic()
     (directory / "state" / "a").mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_all_that_happened_in_its_order(tmp_path: Path) -> None:
         )
     ]
     events = [(1.5, phase("stable", "up-failure")), (1.2, {"event": "link_down", "peer": "e"})]
-    run = trial(tmp_path, began_s, heard, *events)
+    run = run_of(tmp_path, began_s, heard, *events)
     told = story(run, began_s, [Line(1_000_000, "fault", "kill e for 4 s")])
     assert [(line.who, line.text) for line in told] == [
         ("client", "INSERTION buckets 1..2 (0 tuples), until 0.70 s"),
@@ -74,7 +74,7 @@ def test_all_that_happened_in_its_order(tmp_path: Path) -> None:
 def test_how_long_a_restarted_node_took(tmp_path: Path) -> None:
     began_s = time.monotonic()
     calm = [(-2.0, {"event": "started"}), (-1.0, phase("recovering", "stable"))]
-    found = starts(trial(tmp_path / "calm", began_s, [], *calm), began_s)
+    found = starts(run_of(tmp_path / "calm", began_s, [], *calm), began_s)
     assert (round(found.first_s, 2), found.again_s) == (1.0, None)
     again = [
         *calm,
@@ -82,8 +82,8 @@ def test_how_long_a_restarted_node_took(tmp_path: Path) -> None:
         (4.25, phase("recovering", "stable")),
         (9.0, phase("up-failure", "stable")),
     ]
-    found = starts(trial(tmp_path / "again", began_s, [], *again), began_s)
+    found = starts(run_of(tmp_path / "again", began_s, [], *again), began_s)
     assert Starts(round(found.first_s, 2), round(found.again_s or 0, 2)) == Starts(1.0, 1.25)
     lost_its_disk = again[2:]
-    found = starts(trial(tmp_path / "lost", began_s, [], *lost_its_disk), began_s)
+    found = starts(run_of(tmp_path / "lost", began_s, [], *lost_its_disk), began_s)
     assert Starts(found.first_s, round(found.again_s or 0, 2)) == Starts(0.0, 1.25)

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streams.sim_disk import SimDisk
 
 from australis.protocols.dpc.effects import RestoredLog
 from australis.protocols.dpc.messages import Bucket, LogDigest
-from australis.sim.disk import SimDisk
 from australis.sim.dpc.store import LaneStore, SimLog
 
 

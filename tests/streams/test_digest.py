@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from streams.sim_disk import SimDisk
 
 from australis.kernel.ids import pack_id
-from australis.sim.disk import SimDisk
 from australis.streams.buckets import Buckets
 from australis.streams.digest import hash_of
 from australis.streams.log import StableLog, check_of

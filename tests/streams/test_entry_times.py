@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from streams.sim_disk import SimDisk
 
 from australis.runtime.logs import SharedLog
-from australis.sim.disk import SimDisk
 from australis.streams.buckets import Buckets
 from australis.streams.disk import Disk
 from australis.streams.entry_times import EntryTimes

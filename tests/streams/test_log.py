@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from streams.sim_disk import SimDisk
 from streams.stream_data import BUCKETS, SIZE, simple_rows
 
 from australis.kernel.errors import Stopped
 from australis.kernel.ids import pack_id
-from australis.sim.disk import SimDisk
 from australis.streams import log as log_module
 from australis.streams.canonical import by_bucket, canonical_order
 from australis.streams.frames import scan_frames
@@ -199,11 +199,11 @@ def filled(disk: SimDisk, buckets: int = 9) -> StableLog:
     return log
 
 
-def all_ids(log: StableLog) -> list[int]:
-    return [i for _, batch in log.read(-1, BUCKETS.last) for i in batch["_id"].to_pylist()]
+def all_ids(log: StableLog, after: int = -1) -> list[int]:
+    return [i for _, batch in log.read(after, BUCKETS.last) for i in batch["_id"].to_pylist()]
 
 
-def test_reading_across_segments_after_every_id() -> None:
+def test_reading_across_segments_after_every_bucket() -> None:
     disk = SimDisk()
     written = filled(disk)
     for log in (written, open_log(disk)):
@@ -211,17 +211,12 @@ def test_reading_across_segments_after_every_id() -> None:
         assert len(disk.names()) > 4, "several segments"
         assert len(ids) == log.rows == 18
         assert ids == sorted(set(ids))
-        for at, tuple_id in enumerate([-1, *ids]):
+        for after in range(-1, 18):
             for upto in (3, 8, BUCKETS.last):
-                batches = log.read_after(tuple_id, upto)
-                found = [i for batch in batches for i in batch["_id"].to_pylist()]
-                assert found == [i for i in ids[at:] if i < pack_id(upto + 1, 0)]
-
-
-def test_reading_after_an_id_whose_bucket_is_empty() -> None:
-    log = filled(SimDisk(), 3)
-    after = [i for b in log.read_after(pack_id(1, 5), BUCKETS.last) for i in b["_id"].to_pylist()]
-    assert after == [i for i in all_ids(log) if i > pack_id(1, 5)]
+                found = [i for _, batch in log.read(after, upto) for i in batch["_id"].to_pylist()]
+                assert found == [
+                    i for i in ids if pack_id(after + 1, 0) <= i < pack_id(upto + 1, 0)
+                ]
 
 
 @given(st.integers(-1, 20), st.integers(-1, 20))
@@ -251,7 +246,7 @@ def test_truncation_keeps_what_lies_after_it(uptos: list[int], data: st.DataObje
         if data.draw(st.booleans()):
             crash(disk, data)
             log = open_log(disk)
-    kept = [i for b in log.read_after(_before(log), BUCKETS.last) for i in b["_id"].to_pylist()]
+    kept = all_ids(log, log.truncated_to)
     assert kept == ids[len(ids) - len(kept) :]
     assert set(kept) >= {i for i in ids if i >= pack_id(max(uptos) + 1, 0)}
     assert log.rows == len(kept)
@@ -259,15 +254,6 @@ def test_truncation_keeps_what_lies_after_it(uptos: list[int], data: st.DataObje
     again = open_log(disk)
     assert again.rows == len(kept) + 2
     assert again.rows_between(29, 30) == 2
-
-
-def _before(log: StableLog) -> int:
-    """The last id that truncation may have dropped, as a consumer would remember it."""
-    assert log.first_bucket is not None
-    if log.first_bucket == 0:
-        return -1
-    dropped = log.first_bucket // 2 - 1
-    return pack_id(2 * dropped, dropped % 3)
 
 
 def test_truncation_drops_every_segment_it_may() -> None:
@@ -294,11 +280,11 @@ def test_what_was_truncated_cannot_be_read() -> None:
     gone = [i for i in ids if i < pack_id(log.first_bucket, 0)]
     assert gone
     for reader in (log, open_log(disk)):
-        for tuple_id in [-1, *gone[:-1]]:
+        for after in range(-1, reader.truncated_to):
             with pytest.raises(Stopped, match="no longer in the log"):
-                list(reader.read_after(tuple_id, BUCKETS.last))
-        rest = [i for b in reader.read_after(gone[-1], BUCKETS.last) for i in b["_id"].to_pylist()]
-        assert rest == ids[len(gone) :], "whoever has read all that went reads on"
+                list(reader.read(after, BUCKETS.last))
+        rest = all_ids(reader, reader.truncated_to)
+        assert rest == ids[len(gone) :], "a consumer that has read all that went reads on"
         assert reader.rows_between(reader.first_bucket or 0, BUCKETS.last) < reader.rows
         with pytest.raises(Stopped):
             list(reader.read(-1, 3))

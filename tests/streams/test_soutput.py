@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from streams.sim_disk import SimDisk
 from streams.stream_data import (
     BUCKETS,
     EVERYTHING,
@@ -20,7 +21,6 @@ from streams.stream_data import (
 )
 
 from australis.kernel.errors import Stopped
-from australis.sim.disk import SimDisk
 from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.log import COMMITS, StableLog
 from australis.streams.schema import parse_schema

@@ -123,8 +123,8 @@ MISTAKES = {
     "empty section": ("nodes: {}", "1: 'nodes' is empty"),
     "comma": (
         "nodes: {a: {runs: x, y}}",
-        "1: 'a' has an unknown setting 'y' (known: runs, every, engine, limits, copies, trace; an"
-        " expression with a comma needs quotes, as in {where: 'a > 1, b < 2'})",
+        "1: 'a' has an unknown setting 'y' (known: runs, every, engine, limits, copies, trace; a"
+        " value with a comma needs quotes, as in {where: 'a > 1, b < 2'})",
     ),
 }  # fmt: skip
 
@@ -175,7 +175,7 @@ def test_a_comma_in_an_expression(settings: str, begin: str) -> None:
     with pytest.raises(UserError) as caught:
         load(DIAGRAM % settings, FILE)
     assert str(caught.value).startswith(f"{FILE}:4: {begin}")
-    assert "an expression with a comma needs quotes" in str(caught.value)
+    assert "a value with a comma needs quotes" in str(caught.value)
 
 
 def test_a_key_may_stand_alone_where_it_says_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from australis.diagram.operators.base import Operator, branch_stream, named, operator
@@ -18,6 +19,8 @@ from australis.diagram.settings import (
     Wrong,
     setting,
 )
+from australis.kernel.errors import UserError
+from australis.streams.schema import Schema
 
 REST = "everything else"
 MAX_SPLIT_STREAMS = 64
@@ -79,6 +82,18 @@ class Union(Operator):
 
     kind: ClassVar[str] = "union"
     takes: ClassVar[Streams] = STREAMS
+
+    def check_schemas(self, schemas: Sequence[Schema]) -> None:
+        """Raise a `UserError` if the schemas of its inputs differ in more than their order."""
+        first, *others = ({f.name: f.type for f in schema} for schema in schemas)
+        for other_name, other in zip(self.inputs[1:], others, strict=True):
+            for name in [*first, *other]:
+                if first.get(name) != other.get(name):
+                    ours, theirs = first.get(name, "missing"), other.get(name, "missing")
+                    raise UserError(
+                        f"merges streams of unlike schemas: column '{name}' is {ours} in"
+                        f" '{self.inputs[0]}' and {theirs} in '{other_name}'"
+                    )
 
     def summary(self) -> str:
         return f"{len(self.inputs)} streams into one"

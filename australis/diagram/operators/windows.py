@@ -11,8 +11,8 @@ from australis.diagram.aggregates import AggregateCall, parse_aggregate
 from australis.diagram.operators.base import EventTime, Operator, named, operator
 from australis.diagram.settings import (
     COLUMNS,
+    CONDITION,
     DURATION,
-    EXPRESSION,
     GROUPS,
     INTEGER,
     TWO_STREAMS,
@@ -186,7 +186,7 @@ class Join(Operator):
     takes: ClassVar[Streams] = TWO_STREAMS
     stateful: ClassVar[bool] = True
     within_us: int = setting(DURATION, key="within")
-    on: str = setting(EXPRESSION)
+    on: str = setting(CONDITION)
     select: Pairs = setting(COLUMNS, default=())
 
     @property

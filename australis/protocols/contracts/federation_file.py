@@ -238,7 +238,7 @@ def _refuse_unless_connected(
                 frontier += new
     apart = [name for name in participants if name not in reached]
     if apart:
-        sentence = f"do not connect everybody: no way leads from '{first}' to '{apart[0]}'"
+        sentence = f"do not connect all participants: no way leads from '{first}' to '{apart[0]}'"
         raise UserError(sentence, name="contracts", place=place)
 
 

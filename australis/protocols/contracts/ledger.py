@@ -29,8 +29,8 @@ class Ledger:
     >>> ledger = Ledger([Booking("a", "b", 1, 0, 2.5)])
     >>> ledger.book(Booking("a", "b", 1, 0, 2.5)), ledger.book(Booking("b", "a", 1, 0, 1.0))
     (False, True)
-    >>> ledger.balances(), ledger.owed("a", "b")
-    ({'a': -1.5, 'b': 1.5}, 1.5)
+    >>> ledger.owed("a", "b"), ledger.owed("b", "a")
+    (1.5, -1.5)
     """
 
     def __init__(self, bookings: Iterable[Booking] = ()) -> None:
@@ -85,14 +85,6 @@ class Ledger:
     def forget(self, buyer: str, movement: int) -> None:
         """Drop the paid times of a movement that has ended."""
         self._paid.pop((buyer, movement), None)
-
-    def balances(self) -> dict[str, float]:
-        """The income of each participant less its expenses; all balances add up to zero."""
-        found: dict[str, float] = {}
-        for (buyer, seller), amount in self._owed.items():
-            found[buyer] = found.get(buyer, 0.0) - amount
-            found[seller] = found.get(seller, 0.0) + amount
-        return found
 
     def owed(self, debtor: str, creditor: str) -> float:
         """The net amount that one participant owes another."""

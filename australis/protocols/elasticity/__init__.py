@@ -15,7 +15,7 @@ tree, or by push-sum), until the total cost no longer falls or the last round is
 
 The driver of an agent carries out `SetCores`; `TellSettled` reports how a step ended. Where modules
 share the cores of a node the driver also tells each of their agents, before a step, the least
-service time that the node allows now (`Measured.least_s`, from `elasticity.shared.least_times_s`):
+service time that the node allows now (`Measured.least_s`, from `elasticity.shared.least_pace_s`):
 an agent that is not told keeps to the initial value, and its inertia may keep cores that other
 modules of the node need.
 

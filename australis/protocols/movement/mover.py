@@ -54,7 +54,7 @@ from australis.protocols.movement.messages import (
 RESEND = "resend"
 
 
-class Phase(Enum):
+class MovePhase(Enum):
     """The progress of a move as its source sees it."""
 
     SNAPSHOT = "snapshot"
@@ -64,12 +64,12 @@ class Phase(Enum):
     CANCELLING = "cancelling"
 
 
-NEXT: dict[Phase, frozenset[Phase]] = {
-    Phase.SNAPSHOT: frozenset({Phase.CATCHING_UP, Phase.CANCELLING}),
-    Phase.CATCHING_UP: frozenset({Phase.SWITCHING, Phase.CANCELLING}),
-    Phase.SWITCHING: frozenset({Phase.HANDING, Phase.CANCELLING}),
-    Phase.HANDING: frozenset({Phase.CANCELLING}),
-    Phase.CANCELLING: frozenset(),
+NEXT: dict[MovePhase, frozenset[MovePhase]] = {
+    MovePhase.SNAPSHOT: frozenset({MovePhase.CATCHING_UP, MovePhase.CANCELLING}),
+    MovePhase.CATCHING_UP: frozenset({MovePhase.SWITCHING, MovePhase.CANCELLING}),
+    MovePhase.SWITCHING: frozenset({MovePhase.HANDING, MovePhase.CANCELLING}),
+    MovePhase.HANDING: frozenset({MovePhase.CANCELLING}),
+    MovePhase.CANCELLING: frozenset(),
 }
 """The allowed successors of each phase: after the handover only the target's answer or its loss
 leads back, since it may have taken over without the source knowing."""
@@ -82,7 +82,7 @@ class _Move:
     name: str
     component: str
     target: str
-    phase: Phase = Phase.SNAPSHOT
+    phase: MovePhase = MovePhase.SNAPSHOT
     deadline: int = 0
     epoch: int = 0
     """The epoch of the last announcement to readers."""
@@ -94,7 +94,7 @@ class _Move:
     waiting: set[str] = field(default_factory=set)
     """Readers that have not confirmed their switch yet."""
 
-    def turn(self, phase: Phase) -> None:
+    def turn(self, phase: MovePhase) -> None:
         assert phase in NEXT[self.phase], f"{self.phase} to {phase}"
         self.phase = phase
 
@@ -179,7 +179,7 @@ class MoverMachine:
     @property
     def moving(self) -> tuple[str, ...]:
         """Components that are about to leave this node."""
-        return tuple(m.component for m in self._moves.values() if m.phase != Phase.CANCELLING)
+        return tuple(m.component for m in self._moves.values() if m.phase != MovePhase.CANCELLING)
 
     @property
     def unsettled(self) -> bool:
@@ -240,7 +240,7 @@ class MoverMachine:
             guest.installed = component in event.running
         effects: list[Effect] = []
         for move in list(self._moves.values()):
-            if move.phase not in (Phase.HANDING, Phase.CANCELLING):
+            if move.phase not in (MovePhase.HANDING, MovePhase.CANCELLING):
                 effects += self._cancel(move, now)
         return [*effects, *self._again(now)]
 
@@ -257,9 +257,9 @@ class MoverMachine:
             case Told(move, epoch):
                 self._moves[move].epoch = epoch
             case Handing(move, epoch):
-                self._moves[move].phase, self._moves[move].epoch = Phase.HANDING, epoch
+                self._moves[move].phase, self._moves[move].epoch = MovePhase.HANDING, epoch
             case Cancelling(move, epoch):
-                self._moves[move].phase, self._moves[move].epoch = Phase.CANCELLING, epoch
+                self._moves[move].phase, self._moves[move].epoch = MovePhase.CANCELLING, epoch
                 self.owned[self._moves[move].component] = epoch
             case Over(move):
                 del self._moves[move]
@@ -294,9 +294,9 @@ class MoverMachine:
     def _snapshot_taken(self, event: SnapshotTaken, now: int) -> list[Effect]:
         """Phase 2: send the snapshot to the target."""
         move = self._moves.get(event.move)
-        if move is None or move.phase is not Phase.SNAPSHOT:
+        if move is None or move.phase is not MovePhase.SNAPSHOT:
             return []
-        move.turn(Phase.CATCHING_UP)
+        move.turn(MovePhase.CATCHING_UP)
         move.request = Request(move.name, move.component, event.snapshot, event.position)
         return [Send(move.target, move.request)]
 
@@ -306,11 +306,11 @@ class MoverMachine:
         if move is None:
             return [Send(sender, Cancel(message.move, "", 0))]
         if message.position is None:
-            open_ = move.phase in (Phase.CATCHING_UP, Phase.SWITCHING)
+            open_ = move.phase in (MovePhase.CATCHING_UP, MovePhase.SWITCHING)
             return self._cancel(move, now) if open_ else []
-        if move.phase is Phase.SWITCHING and message.position < 0:
+        if move.phase is MovePhase.SWITCHING and message.position < 0:
             return self._cancel(move, now)  # it has lost its replica since
-        if move.phase is not Phase.CATCHING_UP:
+        if move.phase is not MovePhase.CATCHING_UP:
             return []
         move.heard = message.position >= 0
         mark, move.mark = move.mark, self._positions.get(move.component, 0)
@@ -320,7 +320,7 @@ class MoverMachine:
 
     def _tell_readers(self, move: _Move, now: int) -> list[Effect]:
         """Phase 4: tell the readers to switch to the target."""
-        move.turn(Phase.SWITCHING)
+        move.turn(MovePhase.SWITCHING)
         move.request = None
         move.epoch += 1
         move.deadline = now + self._options.switch_us
@@ -340,13 +340,13 @@ class MoverMachine:
         if move is None or message.epoch < move.epoch:
             return []
         move.waiting.discard(sender)
-        if move.phase is Phase.SWITCHING and not move.waiting:
+        if move.phase is MovePhase.SWITCHING and not move.waiting:
             return self._hand(move)
         return []
 
     def _hand(self, move: _Move) -> list[Effect]:
         """Phase 6: from now on the component may be the target's."""
-        move.turn(Phase.HANDING)
+        move.turn(MovePhase.HANDING)
         return [Write(Handing(move.name, move.epoch)), self._handover(move)]
 
     def _handover(self, move: _Move) -> Send:
@@ -355,7 +355,7 @@ class MoverMachine:
 
     def _answered(self, sender: str, message: Answered, now: int) -> list[Effect]:
         move = self._moves.get(message.move)
-        if move is None or move.phase is not Phase.HANDING:
+        if move is None or move.phase is not MovePhase.HANDING:
             return []
         if not message.taken:
             return self._cancel(move, now)
@@ -371,7 +371,7 @@ class MoverMachine:
 
     def _cancel(self, move: _Move, now: int) -> list[Effect]:
         """Cancel a move: the component stays, and both nodes redirect readers at the target."""
-        move.turn(Phase.CANCELLING)
+        move.turn(MovePhase.CANCELLING)
         move.request = None
         move.epoch += 1
         move.waiting = set(self._readers.get(move.component, ()))
@@ -386,7 +386,7 @@ class MoverMachine:
 
     def _cancelled(self, sender: str, message: Cancelled, now: int) -> list[Effect]:
         move = self._moves.get(message.move)
-        if move is None or move.phase is not Phase.CANCELLING:
+        if move is None or move.phase is not MovePhase.CANCELLING:
             return []
         del self._moves[move.name]
         return [Write(Over(move.name))]
@@ -399,7 +399,7 @@ class MoverMachine:
             if guest.source == node:
                 effects += self._refuse(guest.move, component, node, 0)
         for move in list(self._moves.values()):
-            if move.target == node and move.phase is not Phase.CANCELLING:
+            if move.target == node and move.phase is not MovePhase.CANCELLING:
                 effects += self._cancel(move, now)
         return effects
 
@@ -518,16 +518,16 @@ class MoverMachine:
     def _once_more(self, move: _Move, now: int) -> Iterable[Effect]:
         late = now >= move.deadline
         match move.phase:
-            case Phase.SNAPSHOT | Phase.CATCHING_UP if late:
+            case MovePhase.SNAPSHOT | MovePhase.CATCHING_UP if late:
                 return self._cancel(move, now)
-            case Phase.CATCHING_UP:
+            case MovePhase.CATCHING_UP:
                 assert move.request is not None
                 return () if move.heard else (Send(move.target, move.request),)
-            case Phase.SWITCHING:
+            case MovePhase.SWITCHING:
                 return self._hand(move) if late else self._switches(move, move.target)
-            case Phase.HANDING:
+            case MovePhase.HANDING:
                 return (self._handover(move),)
-            case Phase.CANCELLING:
+            case MovePhase.CANCELLING:
                 cancel = Cancel(move.name, move.component, move.epoch)
                 return (*self._switches(move, self.name), Send(move.target, cancel))
         return ()

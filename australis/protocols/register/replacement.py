@@ -1,6 +1,6 @@
 """The replacement of keepers, step by step; any proposer can finish what another has begun.
 
-1. *Ask* the new keepers for their seats. Where nobody keeps anything yet, they become the first set.
+1. *Ask* the new keepers for their seats. Where no keeper holds anything yet, they become the first set.
 2. *Join*: decide the joint set, in the register `KEEPERS`, by the keepers so far.
 3. *Announce* the joint set to majorities of both. From then on nothing is decided without the
    new keepers; the answers name every register that may have been.

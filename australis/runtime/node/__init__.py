@@ -2,7 +2,7 @@
 
     process   opens everything that the cluster file places here, and supplies the ports of all hosts
     driver    one thread that hands events to the machines and carries out their effects
-    router    where each message goes, what may come in, and rehearsed failures of the network
+    router    where each message goes, what may come in, and injected faults of the network
     wire      envelopes as bytes; `wire_dpc` is the family of messages of DPC
     links     one outgoing connection for each other node, with bounded memory
     server    the node's one port: messages, snapshots and questions

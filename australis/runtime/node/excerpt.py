@@ -22,7 +22,7 @@ LOG = "log"
 """The file of a snapshot that holds the end of the log."""
 MAX_BYTES = 256 << 20
 """The largest size of an excerpt; of a longer log only the newest buckets are sent."""
-_BEGINS, _BUCKET, _DIGEST, _ENTERED = b"begins", b"bucket", b"digest", b"entered"
+_TRIMMED_UPTO, _BUCKET, _DIGEST, _ENTERED = b"trimmed_upto", b"bucket", b"digest", b"entered"
 
 _Number = Annotated[int, msgspec.Meta(ge=-1, le=MAX_BUCKET)]
 _Time = Annotated[int, msgspec.Meta(ge=-END_OF_STREAM_US, le=END_OF_STREAM_US)]
@@ -35,7 +35,7 @@ def pack(log: SharedLog, upto: int, to: Path, most_bytes: int = MAX_BYTES) -> No
     after = log.reaching_back(upto, most_bytes)
     digest = log.digest(after)
     entered = msgspec.json.encode(log.entries_between(after, upto))
-    told = {_BEGINS: str(after), _DIGEST: f"{digest.base} {digest.value}", _ENTERED: entered}
+    told = {_TRIMMED_UPTO: str(after), _DIGEST: f"{digest.base} {digest.value}", _ENTERED: entered}
     schema = log.schema.arrow.with_metadata(told)
     with pa.OSFile(str(to), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for number, batch in log.read(after, upto):
@@ -52,7 +52,7 @@ class Excerpt:
                 if not reader.schema.equals(log.schema.arrow):
                     raise WireError("a log of another stream")
                 told = reader.schema.metadata or {}
-                self.trimmed_upto = int(told[_BEGINS])
+                self.trimmed_upto = int(told[_TRIMMED_UPTO])
                 self._digest = _digest(told[_DIGEST], self.trimmed_upto)
                 self._entered = msgspec.json.decode(told[_ENTERED], type=_Entered)
                 self._buckets = list(_read(reader))

@@ -41,13 +41,13 @@ class HeldInputs:
     def _add_log(self, i: int, after: int, upto: int, machine: str) -> None:
         log, known = self._find_log(machine, self._streams[i]), self._logs[i]
         if known:
-            begins, end, last = known[-1]
-            if end >= upto:
+            known_after, known_upto, last = known[-1]
+            if known_upto >= upto:
                 return
-            if last is log and end >= after:
-                known[-1] = (begins, upto, log)
+            if last is log and known_upto >= after:
+                known[-1] = (known_after, upto, log)
                 return
-            after = max(after, end)
+            after = max(after, known_upto)
         known.append((after, upto, log))
 
     def _put(self, number: int, i: int, batch: pa.RecordBatch | None) -> None:

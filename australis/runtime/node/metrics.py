@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 from australis.deployment.cluster import LOOPBACK
 from australis.kernel.errors import UserError
 from australis.protocols.dpc.states import State
+from australis.runtime.overview import CATCHING_UP, STARTING, state_of
 from australis.streams.buckets import Buckets
 
 Told = Mapping[str, Mapping[str, Any]]
@@ -81,6 +82,8 @@ _NODE = (
     ("overflowed", CounterMetricFamily, "overflowed_messages", "Messages there was no room for"),
     ("events_lost", CounterMetricFamily, "lost_event_lines", "Lines that could not be written"),
 )
+_STATES = (*(state.name for state in State), STARTING, CATCHING_UP)
+"""The states of an output as `status` shows them."""
 _Fields = tuple[tuple[str, type[Any], str, str], ...]
 """Fields of a status as (key, metric type, metric name, meaning)."""
 
@@ -131,8 +134,8 @@ def _outputs(outputs: Told) -> Iterator[Metric]:
     )
     for stream, output in outputs.items():
         differ.add_metric([stream], len(output["differs"]))
-        for state in State:
-            states.add_metric([stream, state.name], state.name == output["state"])
+        for state in _STATES:
+            states.add_metric([stream, state], state == state_of(output))
         for phase, seconds in output["phases_s"].items():
             phases.add_metric([stream, phase], seconds)
     yield from (states, phases, differ)

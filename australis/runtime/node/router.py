@@ -146,7 +146,7 @@ class Router:
         """Inject a network fault between this node and another, or end it."""
         if not self._cluster.faults:
             raise UserError(
-                "does not allow rehearsed failures ('faults: allowed')", name=self._cluster.name
+                "does not allow injected faults ('faults: allowed')", name=self._cluster.name
             )
         kind, other = str(what.get("kind")), str(what.get("node"))
         if other not in self._links and other not in self._mailboxes:

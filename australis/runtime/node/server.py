@@ -3,9 +3,10 @@
 Each request is an action of Arrow Flight. `post` delivers messages for the machines that
 run here; the others are answered at once: `hello` gives the node's identity, `status` its
 status, `snapshot` a lane's checkpoint, `fault` injects a fault. A request that is
-malformed, too long, of another version or from an unknown sender gets an error of one
-sentence, is counted and recorded (`events`), and changes nothing. Bytes that are no call
-at all, and callers whose certificate is not of the cluster's authority, do not get past gRPC.
+malformed, too long or from an unknown sender gets an error of one sentence, is counted
+and recorded (`events`), and changes nothing; one of another version is recorded only. Bytes
+that are no call at all, and callers whose certificate is not of the cluster's authority, do
+not get past gRPC.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class NodeServer(fl.FlightServerBase):
             (HELLO, "who this is"),
             ("status", "how it is doing"),
             (snapshots.ACTION, "the latest checkpoint of a lane"),
-            ("fault", "rehearse a failure"),
+            ("fault", "inject a fault"),
         ]
 
     def _packed(self, answer: Any) -> bytes:
@@ -181,7 +182,7 @@ class NodeServer(fl.FlightServerBase):
             return error  # recorded already
         if isinstance(error, NotSpoken):  # of a node that is older or newer, not of an attacker
             why, peer = str(error), context.peer()
-            self._tell("not_spoken", level=WARNING, kind=why, why=why, peer=peer)
+            self._tell("not_spoken", level=WARNING, why=why, peer=peer)
             return fl.FlightServerError(why)
         reason = type(error).__name__
         ours = not isinstance(error, AustralisError | ValueError | msgspec.MsgspecError)

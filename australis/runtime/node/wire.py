@@ -2,9 +2,9 @@
 
 An envelope is msgpack: the version of the envelope, the cluster, sender, receiver and cause, then
 the protocol family of the message, with the version of that family, and the message. Families are
-registered (`Family`), since names such as `Request` and `Release` occur in several protocols. A
-family that this node does not support, or only in an older version, is no attack: it raises
-`NotSpoken`, which the node records.
+registered (`Family`), since names such as `Request` and `Release` occur in several protocols. An
+envelope or a family of another version, or a family that this node does not support, is no attack:
+it raises `NotSpoken`, which the node records.
 
 There is no pickle, and no input is trusted: a message is checked by its family's strict types
 before it is decoded, and by the family's own rules before it is delivered.
@@ -41,7 +41,8 @@ class WireError(AustralisError):
 
 
 class NotSpoken(WireError):
-    """A message of a family, or of a version of one, that this node does not support."""
+    """A message of an envelope, of a family, or of a version of one, that this node does not
+    support."""
 
 
 # --- families -----------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ class Wire:
 
     def _look(self, head: _Head) -> None:
         if head.version != VERSION:
-            raise WireError(f"version {head.version} of the protocol; this node speaks {VERSION}")
+            raise NotSpoken(f"version {head.version} of the protocol; this node speaks {VERSION}")
         if head.cluster != self.cluster:
             theirs = short(head.cluster)
             raise WireError(f"a message for cluster '{theirs}', not for '{self.cluster}'")

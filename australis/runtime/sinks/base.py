@@ -93,6 +93,46 @@ def last_id_of(batch: pa.RecordBatch) -> int:
     return int(batch.column("_id")[-1].as_py())
 
 
+class PositionedSink:
+    """A sink that stores its position in a file; it leaves out tuples up to its last id."""
+
+    def __init__(self, path: Path, durable: Position) -> None:
+        self._path = path
+        self._durable = durable
+        self._last_id = durable.last_id
+
+    @property
+    def position(self) -> int:
+        """See `SinkWriter`."""
+        return self._durable.last_id
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `SinkWriter`."""
+        batch = after(batch, self._last_id)
+        if batch.num_rows:
+            self._put(batch)
+            self._last_id = last_id_of(batch)
+
+    def flush(self) -> None:
+        """See `SinkWriter`."""
+        if self._last_id != self._durable.last_id:
+            durable = self._sync()
+            save_position(self._path, durable)
+            self._durable = durable
+
+    def close(self) -> None:
+        """See `SinkWriter`."""
+        self.flush()
+
+    def _put(self, batch: pa.RecordBatch) -> None:
+        """Write tuples that are new."""
+        raise NotImplementedError
+
+    def _sync(self) -> Position:
+        """Make durable what was put; returns the position after it."""
+        return Position(self._last_id)
+
+
 def foreign(what: Path) -> UserError:
     """The error of a sink whose path holds something that is not its own output."""
     return UserError(

@@ -16,47 +16,26 @@ from typing import Any
 import pyarrow as pa
 
 from australis.kernel.errors import Stopped
-from australis.runtime.sinks.base import Position, after, last_id_of, load_position, save_position
+from australis.runtime.sinks.base import Position, PositionedSink, last_id_of, load_position
 
 MAX_QUEUED_BATCHES = 16
 """The largest number of batches by which an iterator's writer is ahead of its reader."""
 
 
-class CallbackSink:
+class CallbackSink(PositionedSink):
     """Calls a function with the tuples of a stream."""
 
     def __init__(self, call: Callable[[Any], object], path: Path, *, rows: bool = False) -> None:
+        super().__init__(path, load_position(path) or Position())
         self._call = call
         self._rows = rows
-        self._path = path
-        self._durable = load_position(path) or Position()
-        self._last_id = self._durable.last_id
 
-    @property
-    def position(self) -> int:
-        """See `SinkWriter`."""
-        return self._durable.last_id
-
-    def write(self, batch: pa.RecordBatch) -> None:
+    def _put(self, batch: pa.RecordBatch) -> None:
         """Call the function; what it raises stops the sink."""
-        batch = after(batch, self._last_id)
-        if not batch.num_rows:
-            return
         try:
             self._call(batch.to_pylist() if self._rows else batch)
         except Exception as error:
             raise Stopped(f"the function of a callback sink raised {error!r}") from error
-        self._last_id = last_id_of(batch)
-
-    def flush(self) -> None:
-        """See `SinkWriter`."""
-        if self._last_id != self._durable.last_id:
-            self._durable = Position(self._last_id)
-            save_position(self._path, self._durable)
-
-    def close(self) -> None:
-        """See `SinkWriter`."""
-        self.flush()
 
 
 class StreamIterator:
@@ -80,7 +59,7 @@ class StreamIterator:
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody reads any more."""
+        """Whether its reader has stopped."""
         return self._closed
 
     # --- the writer's side ----------------------------------------------------

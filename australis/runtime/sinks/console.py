@@ -14,41 +14,29 @@ from rich.console import Console
 from rich.text import Text
 
 from australis.runtime.json_values import json_objects
-from australis.runtime.sinks.base import Position, after, last_id_of, load_position, save_position
+from australis.runtime.sinks.base import Position, PositionedSink, load_position
 
 MAX_WIDTH = 40
 """The largest width that aligns columns; wider values are printed whole."""
 
 
-class ConsoleSink:
+class ConsoleSink(PositionedSink):
     """Prints tuples to a text stream."""
 
     def __init__(self, stream: TextIO, path: Path) -> None:
+        super().__init__(path, load_position(path) or Position())
         self._stream = stream
-        self._path = path
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
         self._on_terminal = stream.isatty()
-        self._durable = load_position(path) or Position()
-        self._last_id = self._durable.last_id
         self._widths: dict[str, int] = {}
 
-    @property
-    def position(self) -> int:
-        """See `SinkWriter`."""
-        return self._durable.last_id
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """See `SinkWriter`."""
-        batch = after(batch, self._last_id)
-        if not batch.num_rows:
-            return
+    def _put(self, batch: pa.RecordBatch) -> None:
         for row in json_objects(batch, ("_stime",)):
             line = self._line(row)
             if self._on_terminal:
                 self._console.print(line)
             else:
                 self._stream.write(line.plain + "\n")
-        self._last_id = last_id_of(batch)
 
     def _line(self, row: dict[str, Any]) -> Text:
         line = Text(str(row.pop("_stime")).replace("T", " ").removesuffix("Z"), "dim")
@@ -64,10 +52,4 @@ class ConsoleSink:
     def flush(self) -> None:
         """See `SinkWriter`."""
         self._stream.flush()
-        if self._last_id != self._durable.last_id:
-            self._durable = Position(self._last_id)
-            save_position(self._path, self._durable)
-
-    def close(self) -> None:
-        """See `SinkWriter`."""
-        self.flush()
+        super().flush()

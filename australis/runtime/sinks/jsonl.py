@@ -17,38 +17,36 @@ from australis.runtime.files import FileDisk
 from australis.runtime.json_values import json_objects
 from australis.runtime.sinks.base import (
     Position,
-    after,
+    PositionedSink,
     foreign,
-    last_id_of,
     load_position,
     save_position,
 )
 
 
-class JsonlSink:
+class JsonlSink(PositionedSink):
     """Appends tuples to a file of JSON lines."""
 
     def __init__(self, path: Path, run: str, *, fresh: bool = False) -> None:
         self.path = path
-        self._sidecar = path.with_name(path.name + ".position")
+        sidecar = path.with_name(path.name + ".position")
         self._disk = FileDisk(path.parent)
         self._encoder = msgspec.json.Encoder()
-        if fresh and load_position(self._sidecar) is not None:
-            for old in (self._sidecar.name, path.name):
+        if fresh and load_position(sidecar) is not None:
+            for old in (sidecar.name, path.name):
                 if old in self._disk.names():
                     self._disk.remove(old)
-        self._durable = self._open(run)
-        self._last_id = self._durable.last_id
+        super().__init__(sidecar, self._open(sidecar, run))
         self._size = self._durable.bytes
 
-    def _open(self, run: str) -> Position:
-        kept, size = load_position(self._sidecar), self._disk.size(self.path.name)
+    def _open(self, sidecar: Path, run: str) -> Position:
+        kept, size = load_position(sidecar), self._disk.size(self.path.name)
         if kept is None:
             if self.path.exists():
                 raise foreign(self.path)
             # Before the file itself: after a crash in between it must not look foreign.
             kept = Position(run=run)
-            save_position(self._sidecar, kept)
+            save_position(sidecar, kept)
         if kept.run != run:
             raise foreign(self.path)
         if size < kept.bytes:
@@ -62,31 +60,16 @@ class JsonlSink:
             self._disk.cut(self.path.name, kept.bytes)
         return kept
 
-    @property
-    def position(self) -> int:
-        """See `SinkWriter`."""
-        return self._durable.last_id
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """See `SinkWriter`."""
-        batch = after(batch, self._last_id)
-        if not batch.num_rows:
-            return
+    def _put(self, batch: pa.RecordBatch) -> None:
         data = self._encoder.encode_lines(json_objects(batch, ("_id", "_stime")))
         self._disk.append(self.path.name, data)
         self._size += len(data)
-        self._last_id = last_id_of(batch)
 
-    def flush(self) -> None:
-        """See `SinkWriter`."""
-        if self._last_id == self._durable.last_id:
-            return
+    def _sync(self) -> Position:
         self._disk.sync(self.path.name)
-        position = Position(self._last_id, self._size, self._durable.run)
-        save_position(self._sidecar, position)
-        self._durable = position
+        return Position(self._last_id, self._size, self._durable.run)
 
     def close(self) -> None:
         """See `SinkWriter`."""
-        self.flush()
+        super().close()
         self._disk.close()

@@ -1,4 +1,5 @@
-"""Ants on simulated servers and links (`simulation`), with runs drawn from seeds and judged (`trial`).
+"""Ants on simulated servers and links (`simulation`), with runs drawn from seeds (`draw`) and judged
+(`checked`).
 
 `broken` has cells with one wrong decision each, and `placement_file` reads a network and its
 queries from a file for `australis place`.

@@ -11,6 +11,7 @@ import msgspec
 
 from australis.kernel.durations import SECOND
 from australis.kernel.machine import Message, Send
+from australis.kernel.rng import SeedTree
 from australis.kernel.trace import Trace
 from australis.placement.check import check_ends
 from australis.placement.model import Books, Placement, Spot
@@ -134,8 +135,10 @@ class AntsSimulation:
         self.ground = ground
         self._cell_class = cell_class
         self.options = options or AntOptions()
-        self._rng = Random(seed)
-        self.wires = Wires(ground, Random(self._rng.random()), loss)
+        chance = SeedTree(seed).under("run")
+        self._waits = chance.stream("waits")
+        self._cells = {name: chance.stream(f"cell {name}") for name in ground.servers}
+        self.wires = Wires(ground, chance.stream("network"), loss)
         self.world = World(self.wires, trace)
         self.queries: dict[str, Query] = {}
         self.placements: dict[str, Placement] = {}
@@ -175,9 +178,9 @@ class AntsSimulation:
     def start(self, name: str) -> None:
         """Begin an incarnation of a cell, which knows the queries it led before."""
         links = {other: self.ground.links[name, other] for other in self.ground.neighbours(name)}
-        rng = Random(self._rng.random())
         machine = self._cell_class(
-            self.ground.servers[name], links, rng, self.options, partial(self._towards, name)
+            *(self.ground.servers[name], links, self._cells[name], self.options),
+            partial(self._towards, name),
         )
         led = tuple(query for query in self.queries.values() if leader(query) == name)
         placed = tuple(self._told[query.name] for query in led if query.name in self._told)
@@ -194,10 +197,10 @@ class AntsSimulation:
 
     def wait_us(self, use: Use) -> int:
         """How long an ant waits in a queue: no time if the server is down."""
-        if use.load <= 0 or self._rng.random() >= use.load:
+        if use.load <= 0 or self._waits.random() >= use.load:
             return 0
         mean_s = min(60.0, use.wait_s / use.load)
-        return int(self._rng.expovariate(1 / mean_s) * SECOND) if mean_s > 0 else 0
+        return int(self._waits.expovariate(1 / mean_s) * SECOND) if mean_s > 0 else 0
 
     def count(self, sender: str, to: str, message: Message) -> None:
         """Count a message that is sent."""

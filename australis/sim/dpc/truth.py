@@ -8,7 +8,7 @@ from itertools import pairwise, product
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import OutputConfig
 from australis.protocols.dpc.topology import ClientConfig, Topology, node_of
-from australis.sim.dpc.faults import Fault, Kind
+from australis.sim.faults import Fault, Kind
 
 Span = tuple[int, int]
 """A time interval."""

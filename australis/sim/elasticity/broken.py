@@ -146,7 +146,7 @@ class DoesNotAsk(AgentMachine):
 
 
 class SaysNothingAgain(AgentMachine):
-    """Whoever asks hears that it should wait."""
+    """An agent that asks hears that it should wait."""
 
     def _received(self, sender: str, message: Message, now: int) -> list[Effect]:
         if isinstance(message, Request):

@@ -141,7 +141,7 @@ class ModuleSettings(Settings, frozen=True, kw_only=True):
         return (WithMinimum if self.grows else Saturating)(self.takes.s, self.fastest)
 
 
-class NodeSettings(Settings, frozen=True):
+class SharedNodeSettings(Settings, frozen=True):
     """A machine, and the modules that share its cores."""
 
     cores: Cores
@@ -163,7 +163,7 @@ class ElasticitySections(Settings, frozen=True):
     arrivals: Section[ArrivalSettings]
     modules: Section[ModuleSettings]
     arcs: Section[dict[str, Probability]] = field(default_factory=dict)
-    nodes: Section[NodeSettings] = field(default_factory=dict)
+    nodes: Section[SharedNodeSettings] = field(default_factory=dict)
     incentives: Incentives = Incentives()
 
 

@@ -56,7 +56,7 @@ def _module(module: Module) -> str:
 def settings_of(schedule: Schedule) -> dict[str, str]:
     """Describes how agents play and how their messages travel."""
     options, inertia = schedule.options, schedule.options.inertia
-    played = "one round, everybody for itself"
+    played = "one round, each module for itself"
     if options.rounds > 1:
         way = f"{options.gossip} exchanges of push-sum" if options.gossip else "a tree"
         played = (

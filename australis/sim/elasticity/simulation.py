@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from random import Random
 
 from australis.elasticity.game import Game
 from australis.kernel.durations import SECOND
 from australis.kernel.machine import Event, Message
+from australis.kernel.rng import SeedTree
 from australis.kernel.trace import Trace
 from australis.protocols.elasticity.agent import AgentMachine
 from australis.protocols.elasticity.events import (
@@ -56,15 +56,16 @@ class ElasticitySimulation:
     ) -> None:
         self.game = game
         self.options = options or ElasticityOptions()
-        self.rng = Random(seed)
-        self.world = World(Network(Random(self.rng.random()), link or Link()), trace)
+        chance = SeedTree(seed).under("run")
+        clocks = chance.stream("clocks")
+        self.world = World(Network(chance.stream("network"), link or Link()), trace)
         self.world.tap = self._count
         self.messages: Counter[str] = Counter()
         self.hosts: dict[str, AgentHost] = {}
         self.seats = seats(game.graph)
         self._agent_class = agent_class
         for name in game.graph.modules:
-            clock = Clock(self.rng.randrange(skew_us)) if skew_us else None
+            clock = Clock(clocks.randrange(skew_us)) if skew_us else None
             self.hosts[name] = self._host(name, clock)
             self.start(name, (cores or {}).get(name, 1))
 

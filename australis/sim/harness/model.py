@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from australis.kernel.errors import UserError
+from australis.kernel.names import listed, meant
 from australis.kernel.rng import SeedTree
 from australis.kernel.trace import Trace
 from australis.sim.faults import Planned
@@ -121,7 +122,7 @@ class Model(ABC, Generic[S]):
         """The scenario of a seed."""
         preset = preset or self.default
         if preset not in self.presets:
-            known = ", ".join(self.presets)
+            known = listed(self.presets, preset)
             raise UserError(f"is not a preset (known: {known})", name=preset)
         return self.presets[preset].draw(seed, SeedTree(seed).under(preset))
 
@@ -182,9 +183,10 @@ class Setup(Generic[S]):
     variant: str | None = None
 
     def __post_init__(self) -> None:
-        if self.variant is not None and self.variant not in self.model.variants:
-            known = ", ".join(self.model.variants)
-            raise UserError(f"is not a variant (known: {known})", name=self.variant)
+        variants = self.model.variants
+        if self.variant is not None and self.variant not in variants:
+            hint = f"{meant(self.variant, variants)}; 'list' shows all {len(variants)}"
+            raise UserError(f"is not a variant{hint}", name=self.variant)
         if not self.preset:
             object.__setattr__(self, "preset", self.model.default)
         self.scenario(0)  # `draw` refuses unknown presets

@@ -51,7 +51,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Telling:
+class Story:
     """A run with its story: how it ended, and its timeline."""
 
     model: Model[Any]
@@ -75,7 +75,7 @@ class Telling:
         return found | {one.checker: ("BROKEN", one.said) for one in self.violations}
 
 
-def tell(setup: Setup[Any], scenario: Any, limit_s: float = LIMIT_S) -> Telling:
+def tell(setup: Setup[Any], scenario: Any, limit_s: float = LIMIT_S) -> Story:
     """Run a scenario and tell its story."""
     model, trace = setup.model, Trace(keep=None)
     simulation = model.build_watched(scenario, trace)
@@ -89,7 +89,7 @@ def tell(setup: Setup[Any], scenario: Any, limit_s: float = LIMIT_S) -> Telling:
     lines = list(_together(lines))
     lines += [Line(now, "", f"promise '{v.checker}' broken: {v.said}", Tone.BROKEN)
               for v in violations]  # fmt: skip
-    return Telling(model, scenario, simulation, result, lines, trace)
+    return Story(model, scenario, simulation, result, lines, trace)
 
 
 def schedule_lines(schedule: Iterable[Planned], until_us: int) -> Iterator[Line]:
@@ -134,17 +134,17 @@ def _near(a: Line, b: Line) -> bool:
 # --- causal chains ----------------------------------------------------------------------------
 
 
-def explain(telling: Telling, containing: str | None = None) -> list[str]:
+def explain(story: Story, containing: str | None = None) -> list[str]:
     """Explain the violation, or the last entry with this text, as short lines."""
     entry = None
     if containing is not None:
-        found = telling.trace.last(containing)
+        found = story.trace.last(containing)
         entry = found.id if found is not None else None
-    elif telling.violations:
-        entry = telling.model.broken_by(telling.simulation, telling.violations[0])
+    elif story.violations:
+        entry = story.model.broken_by(story.simulation, story.violations[0])
     if entry is None:
         return []
-    return list(_folded(chain_to(telling.trace, entry, telling.model.beginnings)))
+    return list(_folded(chain_to(story.trace, entry, story.model.beginnings)))
 
 
 def chain_to(trace: Trace, entry: int, beginnings: tuple[str, ...] = ()) -> list[Entry]:

@@ -220,7 +220,9 @@ class HotspotsSimulation:
 
     def _start_peers(self) -> None:
         names = list(self.peers)
-        rings = assemble(names, self.setting.ring, self.rng, self.world.now)
+        rings = assemble(
+            names, self.setting.ring, lambda _: Random(self.rng.random()), self.world.now
+        )
         for name in sorted(names, key=key_of):
             self._start(name, rings[name], tuple(self.rng.sample(names, min(3, len(names)))))
 

@@ -141,7 +141,7 @@ class CountsAnyAnswer(Attempts):
 
 
 class NeverTriesAgain(Attempts):
-    """After a conflict it waits for somebody else to come through."""
+    """After a conflict it waits for another proposer to come through."""
 
     def fired(self, timer: str, now: int) -> list[Effect]:
         attempt = self._current(timer.removeprefix("register "))

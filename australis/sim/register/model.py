@@ -52,8 +52,7 @@ class RegisterModel(Model[RegisterScenario]):
                 f" {format_duration(options.resend_us)}, give up after"
                 f" {format_duration(options.deadline_us)}",
                 "registers": ", ".join(scenario.registers),
-                "network": f"{link.latency_us / 1e3:g} ms and more, {link.loss:.0%} lost,"
-                f" {link.duplicate:.0%} doubled, {'in order' if link.in_order else 'in any order'}",
+                "network": str(link),
             }
         }
 

@@ -101,9 +101,7 @@ class ProposerHost(Host):
 
     def boot(self) -> None:
         """Start with the keepers that were known last, as a node's state file names them."""
-        machine = self._scenario.proposer_class(
-            self.name, self._scenario.options, Random(self._rng.random())
-        )
+        machine = self._scenario.proposer_class(self.name, self._scenario.options, self._rng)
         self.start(machine, Started(self.incarnation + 1, self._keepers))
 
     def crash(self) -> None:
@@ -132,11 +130,10 @@ class RegisterSimulation:
         self.world = World(Network(chance.stream("network"), scenario.link), trace)
         self.counts: Counter[str] = Counter()
         self.operations: dict[str, Operation] = {}
-        rng = chance.stream("proposers")
         self.hosts: dict[str, KeeperHost | ProposerHost] = {
             **{n: KeeperHost(self.world, n, scenario) for n in scenario.keepers + scenario.spares},
             **{
-                n: ProposerHost(self.world, n, scenario, rng, self._tell)
+                n: ProposerHost(self.world, n, scenario, chance.stream(f"proposer {n}"), self._tell)
                 for n in scenario.proposers
             },
         }

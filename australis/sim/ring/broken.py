@@ -33,7 +33,7 @@ class TakesAnything(RingMachine):
 
 
 class KeepsItsNeighbours(RingMachine):
-    """It never asks who is next to it now, once it knows somebody."""
+    """It never asks for its present neighbour, once it knows one."""
 
     def _stabilise(self, now: int) -> list[Effect]:
         if self.table.alone:

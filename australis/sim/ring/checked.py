@@ -92,7 +92,7 @@ class CheckedRing(Ring):
 
     def __init__(self, scenario: RingScenario, chance: SeedTree, trace: Trace | None) -> None:
         network = Network(chance.stream("network"), scenario.link)
-        super().__init__(network, chance.stream("peers"), scenario.options)
+        super().__init__(network, chance, scenario.options)
         self.world.trace = trace
         self.machine_class = scenario.machine_class
 

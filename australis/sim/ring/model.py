@@ -54,8 +54,7 @@ class RingModel(Model[RingScenario]):
                 "ring": f"{', '.join(scenario.peers)}; it {begins}",
                 "peers": f"know {options.successors} behind them, keep {options.copies} copies, look"
                 f" after the ring every {format_duration(options.stabilise_us)}",
-                "network": f"{link.latency_us / 1e3:g} ms and more, {link.loss:.0%} lost,"
-                f" {link.duplicate:.0%} doubled, {'in order' if link.in_order else 'in any order'}",
+                "network": str(link),
             }
         }
 

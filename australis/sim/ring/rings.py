@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from random import Random
 
 from australis.kernel.errors import UserError
+from australis.kernel.rng import SeedTree
 from australis.protocols.ring.events import RingOptions, Started, TellFound, TellKept
 from australis.protocols.ring.keys import key_of
 from australis.protocols.ring.messages import Entry
@@ -38,11 +40,14 @@ class RingHost(Host):
 def assemble(
     names: Sequence[str],
     options: RingOptions,
-    rng: Random,
+    stream: Callable[[str], Random],
     now: int,
     machine_class: type[RingMachine] = RingMachine,
 ) -> dict[str, RingMachine]:
-    """Assemble a complete ring: all peers know their neighbours and fingers."""
+    """Assemble a complete ring: all peers know their neighbours and fingers.
+
+    `stream` gives the random numbers of a peer.
+    """
     order = sorted(names, key=key_of)
     places = [key_of(name) for name in order]
     size = len(order)
@@ -51,7 +56,7 @@ def assemble(
         raise UserError("is the name of two peers", name=twice)
     found = {}
     for at, name in enumerate(order):
-        machine = found[name] = machine_class(name, Random(rng.random()), options)
+        machine = found[name] = machine_class(name, stream(name), options)
         behind = [order[(at + k) % size] for k in range(1, min(size, 1 + options.successors))]
         machine.table.follow(behind)
         fingers = {
@@ -68,27 +73,30 @@ class Ring:
     host_class: type[RingHost] = RingHost
     machine_class: type[RingMachine] = RingMachine
 
-    def __init__(self, network: Network, rng: Random, options: RingOptions | None = None) -> None:
+    def __init__(
+        self, network: Network, chance: SeedTree, options: RingOptions | None = None
+    ) -> None:
         self.world = World(network)
         self.options = options or RingOptions()
         self.hosts: dict[str, RingHost] = {}
-        self._rng = rng
+        self._peer = cache(lambda name: chance.stream(f"peer {name}"))
+        self._contacts = chance.stream("contacts")
 
     def join(self, name: str, contacts: Sequence[str] = ()) -> None:
         """Add a new peer, or one that was present before."""
         host = self.hosts.get(name) or self.host_class(self.world, name)
         self.hosts[name] = host
-        machine = self.machine_class(name, Random(self._rng.random()), self.options)
+        machine = self.machine_class(name, self._peer(name), self.options)
         host.start(machine, Started(host.incarnation + 1, tuple(contacts)))
 
     def assemble(self, names: Sequence[str], contacts: Sequence[str] = ()) -> None:
         """Assemble a complete ring; peers know the given contacts, or random ones, from the
         beginning.
         """
-        machines = assemble(names, self.options, self._rng, self.world.now, self.machine_class)
+        machines = assemble(names, self.options, self._peer, self.world.now, self.machine_class)
         for name, machine in machines.items():
             host = self.hosts[name] = self.host_class(self.world, name)
-            known = contacts or self._rng.sample(list(machines), min(len(names), CONTACTS))
+            known = contacts or self._contacts.sample(list(machines), min(len(names), CONTACTS))
             host.start(machine, Started(host.incarnation + 1, tuple(known)))
 
     def machine(self, name: str) -> RingMachine:

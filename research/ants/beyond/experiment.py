@@ -69,7 +69,7 @@ class AntsBeyond:
                 *large_claims(large),
                 *wide_claims(wide),
                 *failing_claims(failing),
-                *lossy_claims(lossy, quick),
+                *lossy_claims(lossy),
                 *sweep_claims(swept),
             ),
             (

@@ -59,7 +59,7 @@ def measure_lossy(loss: float, seeds: range, progress: Progress) -> Tried:
     return _try(f"{loss:.0%}", AntOptions(), seeds, loss)
 
 
-def lossy_claims(found: list[Tried], quick: bool) -> list[Claim]:
+def lossy_claims(found: list[Tried]) -> list[Claim]:
     worst = max(one.ratio for one in found)
     return [
         own_claim(
@@ -71,9 +71,6 @@ def lossy_claims(found: list[Tried], quick: bool) -> list[Claim]:
             f"{found[-1].setting} lost: seconds until a query is placed",
             found[-1].after_s,
             at_most(15),
-            known_miss="the mean of the five seeds of a quick run depends on one of them"
-            if quick
-            else None,
         ),
     ]
 

@@ -8,6 +8,7 @@ from random import Random
 from statistics import fmean
 
 from australis.kernel.durations import MINUTE, SECOND
+from australis.kernel.rng import SeedTree
 from australis.protocols.ring.events import Fetched, LookedUp, Registered
 from australis.sim.hotspots.simulation import CALM_RING
 from australis.sim.network import Link, Network
@@ -42,7 +43,7 @@ class RingRun:
 def measure_ring(size: int) -> RingRun:
     rng = Random(size)
     link = Link(latency_us=20_000, jitter_us=10_000, in_order=False)
-    ring = Ring(Network(Random(2), link), rng, CALM_RING)
+    ring = Ring(Network(Random(2), link), SeedTree(size), CALM_RING)
     names = [f"peer{i}" for i in range(size)]
     ring.assemble(names)
     kinds = [f"operator{kind}" for kind in range(max(10, size // 3))]

@@ -9,14 +9,14 @@ import numpy as np
 from australis.kernel.durations import SECOND
 from research.thesis_contracts.arrays.instance import Changes
 
-Phase = tuple[float, float, float]
+ChangePhase = tuple[float, float, float]
 """The begin and end of a phase, and the mean seconds between two tasks that come to a
 participant.
 """
-THESIS_PHASES: tuple[Phase, ...] = ((50, 300, 50), (300, 600, 10), (600, 900, 1))
+THESIS_PHASES: tuple[ChangePhase, ...] = ((50, 300, 50), (300, 600, 10), (600, 900, 1))
 
 
-def random_changes(size: int, phases: Sequence[Phase], rng: np.random.Generator) -> Changes:
+def random_changes(size: int, phases: Sequence[ChangePhase], rng: np.random.Generator) -> Changes:
     """Draw arrivals and departures at each participant, with exponential times between them."""
     moments, nodes, signs = [], [], []
     for begin, end, mean in phases:

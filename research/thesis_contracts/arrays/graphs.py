@@ -126,17 +126,3 @@ def _diameter(first, partners):  # type: ignore[no-untyped-def]
             return -1
         far = max(far, distance[queue[tail - 1]])
     return far
-
-
-def connected(graph: Graph) -> bool:
-    """Whether the graph is connected."""
-    seen = np.zeros(graph.size, bool)
-    seen[0] = True
-    edge = np.zeros(1, np.int64)
-    while len(edge):
-        starts, ends = graph.first[edge], graph.first[edge + 1]
-        found = np.concatenate([graph.partners[s:e] for s, e in zip(starts, ends, strict=True)])
-        found = np.unique(found)
-        edge = found[~seen[found]].astype(np.int64)
-        seen[edge] = True
-    return bool(seen.all())

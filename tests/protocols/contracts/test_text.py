@@ -116,7 +116,7 @@ def test_a_mistake_about_kinds_is_told_with_its_line(old: str, new: str, said: s
             "f.yaml:3: 'a' has an unknown setting 'cost.gpu' (known: cpu",
         ),
         ("  a with b", "  a with b: {price: 1}\n  a with b", "f.yaml:7: 'a with b' "),
-        ("contracts:", "  c: {tasks: 1}\ncontracts:", "f.yaml:6: 'contracts' do not connect every"),
+        ("contracts:", "  c: {tasks: 1}\ncontracts:", "f.yaml:6: 'contracts' do not connect all"),
         ("price: [1, 2], ", "", "f.yaml:6: 'a with b' needs 'price'"),
         ("duration: 30 s", "duration: soon", "f.yaml:6: 'a with b' has a setting 'duration' that"),
     ],

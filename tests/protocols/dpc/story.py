@@ -23,10 +23,10 @@ from australis.protocols.dpc.proxies import (
 )
 from australis.protocols.dpc.topology import replicate
 from australis.sim.dpc.engine import Digest, DigestEngine
-from australis.sim.dpc.faults import Fault, Kind
 from australis.sim.dpc.hosts import ReplicaHost
 from australis.sim.dpc.probes import Checker
 from australis.sim.dpc.run import Run, Scenario
+from australis.sim.faults import Fault, Kind
 
 SCHEMA = "k string, v int"
 CLIENT = "client"

@@ -45,9 +45,9 @@ from australis.protocols.dpc.messages import (
 )
 from australis.protocols.dpc.options import LogBounds, Policy
 from australis.protocols.dpc.states import Phase
-from australis.sim.dpc.faults import Kind
 from australis.sim.dpc.hosts import Costs
 from australis.sim.dpc.run import Run
+from australis.sim.faults import Kind
 
 SLOW = Costs(batch_us=100_000)
 """So slow that corrections take about a second."""

@@ -143,7 +143,7 @@ class SmallCluster:
             self.stopped = error
 
     def cut(self, one: str, other: str) -> None:
-        """Rehearse a failure of the network between two nodes."""
+        """Inject a fault of the network between two nodes."""
         self.nodes[one].fault({"kind": "cut", "node": other})
 
     def heal(self, one: str, other: str) -> None:

@@ -82,10 +82,6 @@ def say(sender: str, message: Message, *, to: str = "counts@a", cluster: str = "
 
 HEARTBEAT = Heartbeat(1, 1, ())
 WRONG: dict[str, tuple[bytes, str]] = {
-    "another version": (
-        msgspec.msgpack.encode([9, "small", "reader", "counts@a", "", None]),
-        "version 9 of the protocol; this node speaks 2",
-    ),
     "another cluster": (
         say("reader", HEARTBEAT, cluster="big"),
         "a message for cluster 'big', not for 'small'",
@@ -134,6 +130,22 @@ def test_a_wrong_message(cluster: SmallCluster, kind: str) -> None:
         assert line["reason"] == "WireError"
         assert line["level"] == "warning"
         assert line["peer"].startswith("ipv4:127.0.0.1:")
+
+
+def test_a_newer_version_is_told_and_is_no_attack(cluster: SmallCluster) -> None:
+    before = cluster.nodes["a"].status()["refused"]
+    newer = [
+        msgspec.msgpack.encode([version, "small", "reader", "counts@a", "", None])
+        for version in range(9, 1009)
+    ]
+    sentence = "version 9 of the protocol; this node speaks 2"
+    assert post(cluster, "a", *newer) == sentence
+    assert cluster.nodes["a"].status()["refused"] == before
+    told = events(cluster, "a", "not_spoken")
+    assert told[0]["why"] == sentence
+    assert told[0]["level"] == "warning"
+    assert len(told) < 20
+    goes_on(cluster)
 
 
 def test_a_flood_of_wrong_messages_fills_no_disk(cluster: SmallCluster) -> None:

@@ -22,7 +22,7 @@ from australis.runtime.node import links, mailbox, server
 from australis.runtime.node.links import Hello, Link, Mismatch, greeted, pack, sentence_of, unpack
 from australis.runtime.node.mailbox import Mailbox
 from australis.runtime.node.server import NodeServer, ask
-from australis.runtime.node.wire import MAX_MESSAGE_BYTES, VERSION, WireError
+from australis.runtime.node.wire import MAX_MESSAGE_BYTES, VERSION, NotSpoken, WireError
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -66,6 +66,8 @@ class Answers:
             raise self.wrong
         if body.startswith(b"bad"):
             raise WireError("not a message")
+        if body.startswith(b"newer"):
+            raise NotSpoken("version 9 of the protocol")
         self.got.append(body)
 
     def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[pa.RecordBatch]:
@@ -80,7 +82,7 @@ class Answers:
         raise WireError("there is none")
 
     def fault(self, what: dict[str, Any]) -> str:
-        raise UserError("does not allow rehearsed failures", name="c")
+        raise UserError("does not allow injected faults", name="c")
 
 
 @contextmanager
@@ -249,7 +251,7 @@ def test_a_closed_link_ends_at_once_and_takes_nothing() -> None:
     assert not link._waiting
 
 
-def test_rehearsed_failures() -> None:
+def test_injected_faults() -> None:
     answers = Answers()
     with served(answers) as there, linked(there.port) as link:
         link.cut = True
@@ -445,6 +447,17 @@ def test_after_so_many_wrong_ones_the_rest_is_not_looked_at() -> None:
         assert answers.got == []
 
 
+def test_messages_of_another_version_are_not_counted_as_wrong_ones() -> None:
+    answers, told = Answers(), Told()
+    with served(answers, told=told) as there, client_of(there.port) as client:
+        body = pack([b"newer"] * 2 * server.MAX_BAD_MESSAGES + [b"good"])
+        said = refusal(lambda: list(client.do_action(fl.Action("post", body))))
+        assert said == "version 9 of the protocol"
+        assert answers.got == [b"good"]
+        assert not there.refused
+    assert set(told.names()) == {"not_spoken"}
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "sentence"),
     [
@@ -458,7 +471,7 @@ def test_after_so_many_wrong_ones_the_rest_is_not_looked_at() -> None:
         ("snapshot", b"\x91" * 100_000, "Expected `array` of length 2"),
         ("fault", b"\x81\x01\x02", "Expected `str`"),
         ("fault", b"\x81\xa1k" * 100_000, "recursion"),
-        ("fault", b"\x80", "'c' does not allow rehearsed failures"),
+        ("fault", b"\x80", "'c' does not allow injected faults"),
     ],
 )
 def test_what_is_wrong_with_a_question_is_said_in_one_sentence(

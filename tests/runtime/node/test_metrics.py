@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -237,10 +237,10 @@ def test_the_memory_of_spark_is_told_once_it_runs() -> None:
 def test_a_status_as_metrics() -> None:
     """An output that has not begun is not behind; odd names are quoted as they should be."""
     output = {
-        "state": "FAILURE", "phases_s": {"RECOVERING": 1.5}, "upto": -1, "end": -1, "trimmed_upto": -1,
+        "state": "FAILURE", "phase": "UP_FAILURE", "phases_s": {"RECOVERING": 1.5}, "upto": -1, "end": -1, "trimmed_upto": -1,
         "checkpointed": -1, "micro_batches": 0, "stable_s": 0.0, "forks": 0,
         "tentative_buckets": 0, "tentative_tuples": 0, "log_bytes": 0, "full": True,
-        "differs": [], "share": None, "inputs": {"s": {"have": 7, "from": "f@b", "replicas": ["f@a", "f@b"]}},
+        "differs": [], "share": None, "inputs": {"s": {"have": 7, "heard": True, "from": "f@b", "replicas": ["f@a", "f@b"]}},
     }  # fmt: skip
     status = {
         "cluster": 'my "c"', "node": "a", "guests": 2, "handled": 9, "overflowed": 0,
@@ -253,14 +253,7 @@ def test_a_status_as_metrics() -> None:
             },
         },
     }  # fmt: skip
-
-    class Once(Collector):
-        def collect(self) -> Any:
-            return metrics(status, 1_300_000, Buckets(100_000))
-
-    registry = CollectorRegistry()
-    registry.register(Once())
-    told = Scrape(generate_latest(registry).decode())
+    told = scraped(status)
     assert told("australis_node_info", cluster='my "c"', node="a") == 1
     assert told.ones("australis_output_state", "state") == ["FAILURE"]
     assert told.ones("australis_input_replica", "replica") == ["f@b"]
@@ -272,3 +265,23 @@ def test_a_status_as_metrics() -> None:
     assert told("australis_clock_offset_seconds", peer="b") == -2.5
     assert told("australis_clock_error_seconds", peer="b") == 0.25
     assert told("australis_source_rejected_rows_total", source="s") == 1
+    starting: dict[str, Any] = output | {"phase": "RECOVERING"}
+    for changes, state in (
+        ({}, "STARTING"),
+        ({"micro_batches": 1}, "CATCHING_UP"),
+        ({"micro_batches": 1, "phase": "UP_FAILURE"}, "FAILURE"),
+    ):
+        told = scraped(status | {"outputs": {"new": starting | changes}})
+        assert told.ones("australis_output_state", "state") == [state]
+
+
+def scraped(status: Mapping[str, Any]) -> Scrape:
+    """What Prometheus gets for a status."""
+
+    class Once(Collector):
+        def collect(self) -> Any:
+            return metrics(status, 1_300_000, Buckets(100_000))
+
+    registry = CollectorRegistry()
+    registry.register(Once())
+    return Scrape(generate_latest(registry).decode())

@@ -225,6 +225,12 @@ def test_what_is_not_spoken_is_said_and_is_no_attack(name: str, version: int, sa
     assert str(error.value) == said
 
 
+def test_an_envelope_of_another_version_is_no_attack() -> None:
+    for version in (b"\x01", b"\x03"):
+        with pytest.raises(NotSpoken, match=r"version \d of the protocol; this node speaks 2"):
+            heard(b"\x98" + version + HEAD[2:] + b"\xc0")
+
+
 def test_a_long_message_goes_round() -> None:
     some = [{"k": i, "v": "word" * 10} for i in range(20_000)]
     whole = Bucket(7, 1, batch_of(some, 7, SCHEMAS["s1"]))
@@ -311,7 +317,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "room beyond": (wanting(room=HUGE), "Expected `int` <= 549755813887"),
     "tentative below": (wanting(tentative=-HUGE), "Expected `int` >= -1"),
     "acknowledged beyond": (wanting(acknowledged=2**64 - 1), "Expected `int` <= 549755813887"),
-    "begins beyond": (telling(trimmed_upto=HUGE), "Expected `int` <= 549755813887"),
+    "trimmed beyond": (telling(trimmed_upto=HUGE), "Expected `int` <= 549755813887"),
     "end below": (telling(end=-2), "Expected `int` >= -1"),
     "no such state": (telling(state=9), "Invalid enum value 9"),
     "an incarnation too long": (said(Heartbeat(HUGE, 1, ())), "Expected `int` <= 4398046511104"),

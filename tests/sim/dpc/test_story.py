@@ -18,13 +18,13 @@ from australis.sim.dpc.run import Run, Scenario
 from australis.sim.dpc.story import nodes_of, options_of
 from australis.sim.faults import Fault, Kind
 from australis.sim.harness.model import Setup
-from australis.sim.harness.story import Telling, Tone, explain
+from australis.sim.harness.story import Story, Tone, explain
 from australis.sim.harness.story import tell as told
 
 LITE = Setup(MODEL, "lite")
 
 
-def tell(scenario: Scenario) -> Telling:
+def tell(scenario: Scenario) -> Story:
     return told(LITE, scenario)
 
 
@@ -37,11 +37,11 @@ def cut_source(lasts_us: int) -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def long_failure() -> Telling:
+def long_failure() -> Story:
     return tell(cut_source(10 * SECOND))
 
 
-def test_a_long_failure_is_told_from_fault_to_correction(long_failure: Telling) -> None:
+def test_a_long_failure_is_told_from_fault_to_correction(long_failure: Story) -> None:
     texts = [line.text for line in long_failure.lines]
     expected = [
         "FAULT isolate for 10.00 s",
@@ -75,7 +75,7 @@ def test_watching_changes_nothing() -> None:
     assert watched.trace.digest == plain.trace.digest
 
 
-def test_how_an_output_came_about(long_failure: Telling) -> None:
+def test_how_an_output_came_about(long_failure: Story) -> None:
     chain = explain(long_failure, "Tentatives(")
     assert "TimerFired" in chain[0]
     assert any("RunTentative" in line for line in chain)
@@ -92,7 +92,7 @@ def test_how_a_violation_came_about() -> None:
     assert broken.promises["logs"][0] == "BROKEN"
 
 
-def test_what_was_drawn_is_told(long_failure: Telling) -> None:
+def test_what_was_drawn_is_told(long_failure: Story) -> None:
     scenario = long_failure.scenario
     assert nodes_of(scenario)["merge"] == "2 replicas, merged from s1, s2, s3"
     assert "heartbeat 250 ms" in options_of(scenario)["failures"]

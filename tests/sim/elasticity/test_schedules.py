@@ -48,7 +48,7 @@ def test_talking_to_strangers_is_caught() -> None:
     )
     graph = run.schedule.game.graph
     far = next(name for name, hops in graph.hops(graph.source).items() if hops > 1)
-    run.floor.watched[graph.source].perform(Send(far, Waiting(1)))
+    run.floor.watched[graph.source]._send(Send(far, Waiting(1)))
     assert [one.checker for one in run.run()] == ["neighbours"]
 
 

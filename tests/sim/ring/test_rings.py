@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from australis.kernel.durations import SECOND
+from australis.kernel.rng import SeedTree
 from australis.protocols.ring.events import (
     Departed,
     Fetched,
@@ -31,7 +32,7 @@ NAMES = [f"operator{i}" for i in range(40)]
 
 
 def ring(size: int, seed: int = 1, loss: float = 0.0, assemble: bool = True) -> Ring:
-    found = Ring(Network(Random(seed), Link(loss=loss)), Random(seed + 1), RingOptions())
+    found = Ring(Network(Random(seed), Link(loss=loss)), SeedTree(seed), RingOptions())
     names = [f"p{i}" for i in range(size)]
     if assemble:
         found.assemble(names)
@@ -132,7 +133,7 @@ def test_a_tenth_fails_at_once(seed: int) -> None:
 def test_what_nobody_would_keep_at_first_is_kept_soon() -> None:
     """Everybody who had it fails, and their neighbours have not noticed when it comes again."""
     options = RingOptions(stabilise_us=5 * SECOND, keep_alive_us=1_000 * SECOND)
-    one = Ring(Network(Random(1), Link()), Random(2), options)
+    one = Ring(Network(Random(1), Link()), SeedTree(2), options)
     one.assemble([f"p{i}" for i in range(30)])
     owner = next(p for p in one.present if p not in holders(one, "it"))
     one.hosts[owner].take(Registered("it", b"here"))

@@ -1,1 +1,1 @@
-"""The promises of DPC (DESIGN section 5), one checker each."""
+"""The promises of DPC (`protocols.dpc`), one checker each."""

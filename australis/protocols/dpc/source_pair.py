@@ -23,7 +23,10 @@ A member that lost its disk never leads because of what it was before: it follow
 A witness must not lose its disk.
 
 A driver may cut a long copy: it sends a first part, `partial`, and the leader sends the rest once
-that part is confirmed. A member whose log ends with such a part does not take over.
+that part is confirmed. A member whose log ends with such a part does not take over. If it had asked
+for the next view before it got that part, and is granted it now, it gives the view back: it never
+leads in it, and says so by what it holds. So nothing is published in that view, and the leader
+before, which still holds everything, asks for the view after it and goes on with its own log.
 """
 
 from __future__ import annotations
@@ -115,7 +118,10 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     view: SourceView = SourceView()
     since: int = 0
     synced: bool = False
-    """Whether it holds all that was published, and always will in this view."""
+    """Whether it holds all that was published, and always will in this view.
+
+    A leader that was deposed does so if the other member gave the view back.
+    """
     claimed: int = 0
     """The incarnation that asked for the first view."""
 
@@ -338,6 +344,8 @@ class SourceMember(SourceMachine):
             return self._ask(replace(new, alone=False)) if back else []
         if self.leads:
             return self._ask(replace(new, alone=True)) if self._silent() else []
+        if self.standing.synced and self.standing.since != view.since:  # it was given back
+            return self._ask(replace(new, alone=True, since=self.standing.since))
         if self.standing.synced and self._silent(PATIENCE):
             return self._ask(replace(new, alone=True, since=new.epoch))
         return []
@@ -382,6 +390,15 @@ class SourceMember(SourceMachine):
         if view.epoch == 1:
             return old.claimed == view.claim
         return self.leads or (old.synced and old.view.epoch == view.epoch - 1)
+
+    def _gives_back(self, held: SourceHeld) -> bool:
+        """Whether the other member says that it will never lead in this view, which names it.
+
+        One that lost its disk cannot know that, and says that its log is nobody's. Both have the
+        log of the leader before, which is this member.
+        """
+        named = held.view == self.view and self.view.leader == self.other
+        return named and 0 < held.since == self.standing.since < self.view.since
 
     # --- the leader -------------------------------------------------------------------------
 
@@ -436,6 +453,8 @@ class SourceMember(SourceMachine):
 
     def _other_holds(self, held: SourceHeld) -> list[Effect]:
         effects = self._adopt(held.view)
+        if not self.standing.synced and self._gives_back(held):
+            effects += [*self._save(replace(self.standing, synced=True)), *self._claim()]
         if not self.leads or held.incarnation < self._other:
             return effects
         self.heard_us = self._now
@@ -486,7 +505,8 @@ class SourceMember(SourceMachine):
         self.heard_us = self._now
         if self.standing.synced:
             self.end = max(self.end, min(self.local, copy.published))
-        if copy.to != self.incarnation:
+        late = copy.whole and self.standing.synced  # it lacks nothing that is in such a copy
+        if copy.to != self.incarnation or late:
             return [*effects, Send(self.other, self._holding()), *self._send()]
         if copy.whole:
             self.end = self.trimmed_upto  # nothing of the old log counts any more

@@ -143,6 +143,24 @@ class TakesOverBehind(SourceMember):
         return view.leader == self.name
 
 
+class KeepsItsView(SourceMember):
+    """Waits for the other proxy, which was granted a view that it cannot take."""
+
+    def _gives_back(self, held: SourceHeld) -> bool:
+        return False
+
+
+class TakesItBack(SourceMember):
+    """Goes on where it was when it was deposed, though the other proxy leads."""
+
+    def _adopt(self, view: SourceView) -> list[Effect]:
+        led = self.leads
+        effects = super()._adopt(view)
+        if not led or self.leads:
+            return effects
+        return [*effects, *self._save(structs.replace(self.standing, synced=True))]
+
+
 class GrantsTwice(SourceWitness):
     """Grants a view to both proxies."""
 
@@ -175,13 +193,17 @@ SOURCE_VARIANTS: Mapping[str, Variant[Scenario]] = {
         ("drops late", DropsLate, 0, "rows"),
     )
 } | {
-    name: Variant(name, str(kind.__doc__), _pair(**{field: kind}), caught, range(60), "standby")
-    for name, field, kind, caught in (
-        ("not fenced", "member_class", NotFenced, ("one log",)),
-        ("acknowledges alone", "member_class", AcknowledgesAlone, ("acknowledged",)),
-        ("publishes alone", "member_class", PublishesAlone, ("one log",)),
-        ("takes over behind", "member_class", TakesOverBehind, ("one log",)),
-        ("grants twice", "witness_class", GrantsTwice, ("one log",)),
-        ("forgets standing", "member_host", ForgetsStanding, ("one log",)),
+    name: Variant(
+        name, str(kind.__doc__), _pair(**{field: kind}), caught, range(first, 60), "standby"
+    )
+    for name, field, kind, caught, first in (
+        ("not fenced", "member_class", NotFenced, ("one log",), 0),
+        ("acknowledges alone", "member_class", AcknowledgesAlone, ("acknowledged",), 0),
+        ("publishes alone", "member_class", PublishesAlone, ("one log",), 0),
+        ("takes over behind", "member_class", TakesOverBehind, ("one log",), 0),
+        ("keeps its view", "member_class", KeepsItsView, ("liveness",), 40),
+        ("takes it back", "member_class", TakesItBack, ("one log",), 0),
+        ("grants twice", "witness_class", GrantsTwice, ("one log",), 0),
+        ("forgets standing", "member_host", ForgetsStanding, ("one log",), 0),
     )
 }

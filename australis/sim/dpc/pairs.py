@@ -35,8 +35,6 @@ from australis.sim.dpc.store import SimLog
 from australis.sim.world import Clock, World
 
 TICK_US = 100_000
-COPY_BUCKETS = 20
-"""The largest number of buckets in one copy."""
 
 
 class Producers:
@@ -69,12 +67,15 @@ class MemberHost(DpcHost):
         producers: Producers,
         costs: Costs,
         rng: Random,
+        copy_buckets: int,
     ) -> None:
+        """A member that puts no more than so many buckets into one copy."""
         super().__init__(world, name, clock, probe)
         self._make = make
         self._producers = producers
         self._costs = costs
         self._rng = rng
+        self._copy_buckets = copy_buckets
         self._bucket_us = 1
         self.wipe()
 
@@ -200,7 +201,7 @@ class MemberHost(DpcHost):
         """The journal as it is by now, and the log or the first buckets of it."""
         copy, log = effect.copy, self._log
         after = max(copy.after, log.trimmed_upto)
-        upto = min(log.end, after + COPY_BUCKETS)
+        upto = min(log.end, after + self._copy_buckets)
         partial = upto < log.end
         yield replace(
             copy,

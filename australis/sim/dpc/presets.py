@@ -238,6 +238,7 @@ def _standby(seed: int, chance: SeedTree) -> Scenario:
         faults,
         link=lossy,
         source_skew_us=rng.choice((0, 20)) * MILLISECOND,
+        copy_buckets=chance.stream("copies").choice((1, 1, 2, 20)),
         masks_source_faults=alone,
     )
 

@@ -92,6 +92,8 @@ class Scenario:
     member_class: type[SourceMember] = SourceMember
     witness_class: type[SourceWitness] = SourceWitness
     member_host: type[MemberHost] = MemberHost
+    copy_buckets: int = 20
+    """The largest number of buckets in one copy of the log of a source with two proxies."""
     masks_source_faults: bool = False
     """Whether faults of a source's two proxies are so far apart that clients see nothing of it."""
 
@@ -330,9 +332,11 @@ class Run:
             member = (name, stream, other, pair.witness, consumers, s.options)
             make = _member(s.member_class, member, first=name == pair.members[0])
             rng = chance.stream(f"disk {name}")
-            hosts.append(
-                s.member_host(self.world, name, clock(), self.probe, make, producers, s.costs, rng)
+            host = s.member_host(
+                *(self.world, name, clock(), self.probe, make, producers, s.costs, rng),
+                s.copy_buckets,
             )
+            hosts.append(host)
         SimWitness(self.world, pair.witness, clock(), self.probe, s.witness_class, stream)
 
     def _engine(self, replica: str, stream: str) -> SharedEngine:

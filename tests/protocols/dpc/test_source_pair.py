@@ -150,6 +150,49 @@ def test_a_standby_with_a_part_of_a_copy_does_not_take_over() -> None:
     assert sent(two.handle(TimerFired("heartbeat"), 2 * SILENCE_US), "w", SourceClaim)
 
 
+def test_a_view_that_comes_after_a_part_of_a_copy_is_given_back() -> None:
+    one = member("a", Standing(LEADS, 1, claimed=5), 3, 10)
+    two, witness = standby(3, 10), SourceWitness("s", LEADS)
+    (claim,) = sent(two.handle(TimerFired("heartbeat"), SILENCE_US), "w", SourceClaim)
+    part = SourceCopy(LEADS, 5, 3, 10, 3, 4, 10, 10, partial=True)
+    hear(two, "s@a", part, SILENCE_US)
+    (held,) = sent(two.handle(CopyStored("s", part), SILENCE_US), "s@a", SourceHeld)
+    one.handle(BucketClosed("s", 5), SILENCE_US)
+    hear(one, "s@b", held, SILENCE_US)
+    assert one.end == 4, "what both have is published"
+    (granted,) = sent(witness.handle(MessageReceived("s@b", claim), 0), "s@b", SourceView)
+    hear(two, "w", granted, SILENCE_US)
+    two = member("b", two.standing, 4, 10)  # not even after a restart
+    assert not two.leads
+    (held,) = sent(two.handle(TimerFired("heartbeat"), SILENCE_US), "s@a", SourceHeld)
+    effects = hear(one, "s@b", held, SILENCE_US)
+    assert FollowSource("s") in effects
+    (claim,) = sent(effects, "w", SourceClaim)
+    assert claim == SourceClaim(SourceView(4, "s@a", True, 1, 5)), "with the log that both have"
+    assert not sent(two.handle(TimerFired("heartbeat"), 9 * SILENCE_US), "w", SourceClaim)
+    (granted,) = sent(witness.handle(MessageReceived("s@a", claim), 0), "s@a", SourceView)
+    one = member("a", one.standing, 5, 10)
+    assert LeadSource("s") in hear(one, "w", granted, SILENCE_US)
+    assert (one.leads, one.end) == (True, 5)
+
+
+def test_a_view_is_not_given_back_by_a_member_that_lost_its_disk() -> None:
+    one, taken = leader(3), SourceView(3, "s@b", True, 3, 5)
+    effects = hear(one, "s@b", SourceHeld(taken, 8, 0, -1, 0))
+    assert not one.leads
+    assert not sent(effects, "w", SourceClaim), "it may have led before"
+    assert not sent(one.handle(TimerFired("heartbeat"), 2 * SILENCE_US), "w", SourceClaim)
+
+
+def test_a_whole_log_that_comes_late_does_not_replace_what_is_synced() -> None:
+    two = standby(5, 10)
+    whole = SourceCopy(LEADS, 5, 5, 0, -1, 3, 0, 5, whole=True)
+    effects = hear(two, "s@a", whole)
+    assert not any(isinstance(e, StoreCopy) for e in effects)
+    (held,) = sent(effects, "s@a", SourceHeld)
+    assert held == SourceHeld(LEADS, 5, 1, 5, 10)
+
+
 def test_what_was_stored_before_a_part_does_not_make_up_for_it() -> None:
     two = standby(3)
     one = SourceCopy(LEADS, 5, 3, 0, 3, 4, 0, 0)
@@ -177,7 +220,7 @@ def test_what_is_being_stored_already_is_not_stored_again() -> None:
 
 
 def test_digests_go_on_at_the_standby_and_end_with_a_log_that_is_replaced() -> None:
-    two = standby(3)
+    two = member("b", Standing(LEADS, 1), 3)
     whole = SourceCopy(LEADS, 5, 3, 0, 1, 4, 0, 0, whole=True)
     hear(two, "s@a", whole)
     two.handle(CopyStored("s", whole, LogDigest(0, 1, 7), ((3, 9),)), 1)
@@ -189,7 +232,7 @@ def test_digests_go_on_at_the_standby_and_end_with_a_log_that_is_replaced() -> N
         LogDigest(0, 4, 9),
         LogDigest(0, 5, 11),
     ]
-    hear(two, "s@a", whole)
+    hear(two, "s@a", replace(whole, view=replace(LEADS, epoch=3, alone=True)))
     assert two.digests.point(4) is None
 
 

@@ -4,7 +4,8 @@ Two machines (`SourceMember`) keep one log, on two nodes; a third one (`SourceWi
 the *view*: which of them leads, and whether it leads alone. Only the leader takes rows. As
 long as it does not lead alone, it publishes a bucket to readers, and acknowledges a row to
 its producer, when the other member has made it durable. Both serve what is published, and
-their logs are equal, so readers treat them like replicas.
+their logs are equal, so readers treat them like replicas. The leader decides when the logs may
+forget, for both: it knows what either has heard from the consumers.
 
 A view changes only at the witness, which accepts a change of its current view and of no older
 one. So of two members that cannot hear each other one gets the next view, and the other none:
@@ -46,8 +47,8 @@ from australis.kernel.machine import (
     SetTimer,
     TimerFired,
 )
-from australis.protocols.dpc.effects import BucketClosed, Started
-from australis.protocols.dpc.messages import Bucket, LogDigest
+from australis.protocols.dpc.effects import BucketClosed, Started, Truncate
+from australis.protocols.dpc.messages import Bucket, ConsumerHeard, LogDigest
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.states import State
@@ -99,6 +100,8 @@ class SourceCopy(Message, frozen=True, array_like=True, tag=True, gc=False):
     """The rows of the journal."""
     memo: Any = None
     """What the leader's log remembers at `upto`."""
+    trimmed_upto: int = -1
+    """The last bucket that the leader's log no longer holds."""
 
 
 class SourceHeld(Message, frozen=True, array_like=True, tag=True, gc=False):
@@ -110,6 +113,8 @@ class SourceHeld(Message, frozen=True, array_like=True, tag=True, gc=False):
     """The view whose leader wrote what it holds."""
     end: int
     rows: int
+    consumers: tuple[ConsumerHeard, ...] = ()
+    """What it has heard from the consumers of the source."""
 
 
 class Standing(msgspec.Struct, frozen=True, array_like=True):
@@ -182,6 +187,8 @@ class CopyStored(Event, frozen=True, gc=False):
     """The digest of the log before a copy that replaces it."""
     digests: tuple[tuple[int, int], ...] = ()
     """The digests up to the last of its buckets that hold tuples."""
+    fits_after: int = -1
+    """The bucket after which the log fits its bytes."""
 
 
 class SourceWitness:
@@ -404,10 +411,14 @@ class SourceMember(SourceMachine):
 
     def _lead(self) -> list[Effect]:
         self.safe = self.rows  # any of them may have been acknowledged
+        self.subscribers.begin(self._now)  # the leader before may have heard them until now
         self._other = self._known = self._known_rows = self._sent = self._sent_rows = -1
         self._shares = False
         self._replaced_us = None
-        return [LeadSource(self.stream)]
+        return [LeadSource(self.stream), *self._limit()]
+
+    def _truncate(self, now: int) -> list[Effect]:
+        return super()._truncate(now) if self.leads else []
 
     def _grown(
         self, upto: int, rows: int, digests: tuple[tuple[int, int], ...] = ()
@@ -420,7 +431,9 @@ class SourceMember(SourceMachine):
         return [*self._copy(), *self._publish()]
 
     def _sign(self) -> SourceCopy:
-        return SourceCopy(self.view, -1, self.end, self.safe, -1, -1, -1, -1)
+        return SourceCopy(
+            *(self.view, -1, self.end, self.safe, -1, -1, -1, -1), trimmed_upto=self.trimmed_upto
+        )
 
     def _copy(self) -> list[Effect]:
         """Send the follower what it has not been sent yet, or else the whole log."""
@@ -446,6 +459,7 @@ class SourceMember(SourceMachine):
             rows,
             self.rows,
             whole,
+            trimmed_upto=self.trimmed_upto,
         )
         if not whole:
             self._sent, self._sent_rows = self.local, self.rows
@@ -458,6 +472,7 @@ class SourceMember(SourceMachine):
         if not self.leads or held.incarnation < self._other:
             return effects
         self.heard_us = self._now
+        self.subscribers.heard_elsewhere(held.consumers, self._now)
         if held.incarnation > self._other:
             self._other = held.incarnation
             self.held = self.held_rows = self._sent = self._sent_rows = -1
@@ -494,7 +509,10 @@ class SourceMember(SourceMachine):
 
     def _holding(self) -> SourceHeld:
         since = self.standing.since
-        return SourceHeld(self.view, self.incarnation, since, self.local, self.rows)
+        return SourceHeld(
+            *(self.view, self.incarnation, since, self.local, self.rows),
+            self.subscribers.heard_here(self._now),
+        )
 
     def _take(self, copy: SourceCopy) -> list[Effect]:
         if copy.view.epoch < self.view.epoch:
@@ -503,6 +521,9 @@ class SourceMember(SourceMachine):
         if self.leads:
             return effects
         self.heard_us = self._now
+        shares = self.standing.since == self.view.since
+        if shares:
+            effects += self._trim(copy.trimmed_upto)
         if self.standing.synced:
             self.end = max(self.end, min(self.local, copy.published))
         late = copy.whole and self.standing.synced  # it lacks nothing that is in such a copy
@@ -514,7 +535,6 @@ class SourceMember(SourceMachine):
             effects += self._save(replace(self.standing, since=0, synced=False))
             self._next, self._next_rows = copy.upto, copy.rows_upto
             return [*effects, *self._store(copy)]
-        shares = self.standing.since == self.view.since
         if not shares or copy.after > self._next or copy.rows_after > self._next_rows:
             return effects
         if copy.upto <= self._next and copy.rows_upto <= self._next_rows:
@@ -523,6 +543,14 @@ class SourceMember(SourceMachine):
         self._next = max(self._next, copy.upto)
         self._next_rows = max(self._next_rows, copy.rows_upto)
         return [*effects, *self._store(copy), *self._send()]
+
+    def _trim(self, upto: int) -> list[Effect]:
+        """Forget what the leader has forgotten."""
+        upto = min(upto, self.local)
+        if upto <= self.trimmed_upto:
+            return []
+        self.trimmed_upto, self.end = upto, max(self.end, upto)
+        return [Truncate(self.stream, upto)]
 
     def _store(self, copy: SourceCopy) -> list[Effect]:
         effects: list[Effect] = []
@@ -538,6 +566,7 @@ class SourceMember(SourceMachine):
     def _stored(self, stored: CopyStored) -> list[Effect]:
         copy = stored.copy
         self._done += 1
+        self.fits_after = stored.fits_after
         if copy.whole:
             self.trimmed_upto = self.end = copy.after
             self.local, self.rows = copy.upto, copy.rows_upto

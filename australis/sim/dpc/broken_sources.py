@@ -171,6 +171,21 @@ class GrantsTwice(SourceWitness):
         return super().handle(event, now)
 
 
+class TakesRowsWhenFull(MemberHost):
+    """Takes rows however full the source's log is."""
+
+    @property
+    def full(self) -> bool:
+        return False
+
+
+class KeepsCopies(SourceMember):
+    """Keeps in the copy what the leader's log has forgotten."""
+
+    def _trim(self, upto: int) -> list[Effect]:
+        return []
+
+
 class ForgetsStanding(MemberHost):
     """Forgets what it was when it restarts, and begins a log of its own."""
 
@@ -204,6 +219,8 @@ SOURCE_VARIANTS: Mapping[str, Variant[Scenario]] = {
         ("keeps its view", "member_class", KeepsItsView, ("liveness",), 40),
         ("takes it back", "member_class", TakesItBack, ("one log",), 0),
         ("grants twice", "witness_class", GrantsTwice, ("one log",), 0),
+        ("takes rows when full", "member_host", TakesRowsWhenFull, ("log bounds",), 0),
+        ("keeps copies", "member_class", KeepsCopies, ("log bounds",), 0),
         ("forgets standing", "member_host", ForgetsStanding, ("one log",), 0),
     )
 }

@@ -171,8 +171,8 @@ class Run:
         if scenario.differs is None:  # what differs is not promised to be right, or in time
             checkers += [self.stable, EqualLogs(self.oracle), self.corrected]
             checkers += [*self._of_lanes(), Precision(topology), *timely]
-        if scenario.options.bounded and not topology.pairs:
-            checkers.append(BoundedLogs(scenario.options, self._log))
+        if scenario.options.bounded:
+            checkers.append(BoundedLogs(scenario.options, self._log, topology.pairs))
         if topology.pairs:
             one_log = OneLog(topology.pairs)
             checkers += [one_log, Acknowledged(one_log, self.producers, self.members)]
@@ -281,6 +281,8 @@ class Run:
                 self._pushed_back |= any(o.pushed_back for o in host.machine.outputs.values())
             elif isinstance(host, SourceHost):
                 self._pushed_back |= host.dropped >= 0
+            elif isinstance(host, MemberHost):
+                self._pushed_back |= host.was_full
         return self._pushed_back
 
     # --- building ---------------------------------------------------------------------
@@ -352,7 +354,7 @@ class Run:
 
     def _log(self, node: str, stream: str) -> SimLog:
         host = self.world.hosts[node]
-        assert isinstance(host, SourceHost | ReplicaHost)
+        assert isinstance(host, SourceHost | ReplicaHost | MemberHost)
         return host.log(stream)
 
     def source(self, name: str) -> SourceHost:

@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from australis.kernel.machine import Effect, Message, MessageReceived, Send, TimerFired
-from australis.protocols.dpc.effects import BucketClosed, RestoredLog, Started
-from australis.protocols.dpc.messages import LogDigest
-from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.effects import (
+    AnnounceLease,
+    BucketClosed,
+    LimitSource,
+    RestoredLog,
+    Started,
+    Truncate,
+)
+from australis.protocols.dpc.messages import ConsumerHeard, Heartbeat, LogDigest, SubscriptionState
+from australis.protocols.dpc.options import DpcOptions, Lease, LogBounds
 from australis.protocols.dpc.source_pair import (
     AcknowledgeRows,
     CopyStored,
@@ -35,12 +42,19 @@ OPTIONS = DpcOptions()
 SILENCE_US = 10 * OPTIONS.heartbeat_us
 
 
-def member(node: str, standing: Standing, end: int = -1, rows: int = 0) -> SourceMember:
+def member(
+    node: str,
+    standing: Standing,
+    end: int = -1,
+    rows: int = 0,
+    options: DpcOptions = OPTIONS,
+    consumers: tuple[str, ...] = (),
+) -> SourceMember:
     """A member that has started with this on its disk."""
     other = {"a": "b", "b": "a"}[node]
     first = node == "a"
     made = SourceMember(
-        *(f"s@{node}", "s", f"s@{other}", "w", (), OPTIONS),
+        *(f"s@{node}", "s", f"s@{other}", "w", consumers, options),
         first=first,
         standing=standing,
         rows=rows,
@@ -234,6 +248,47 @@ def test_digests_go_on_at_the_standby_and_end_with_a_log_that_is_replaced() -> N
     ]
     hear(two, "s@a", replace(whole, view=replace(LEADS, epoch=3, alone=True)))
     assert two.digests.point(4) is None
+
+
+def test_a_standby_forgets_what_its_leader_has_forgotten_and_nothing_else() -> None:
+    two = member("b", Standing(LEADS, 1, synced=True), 5, consumers=("r",))
+    want = SubscriptionState("s", True, False, False, 4, 4, 4, 64)
+    effects = hear(two, "r", Heartbeat(1, 1, (want,)))
+    assert not any(isinstance(e, Truncate) for e in effects), "another reader may be heard there"
+    sign = SourceCopy(LEADS, -1, 5, 0, -1, -1, -1, -1, trimmed_upto=3)
+    assert Truncate("s", 3) in hear(two, "s@a", sign)
+    assert two.trimmed_upto == 3
+    assert not any(isinstance(e, Truncate) for e in hear(two, "s@a", sign))
+
+
+def test_a_leader_knows_what_its_standby_has_heard_from_consumers() -> None:
+    options = DpcOptions(leases={"r": Lease(8 * SILENCE_US)})
+    one = member("a", Standing(LEADS, 1, claimed=5), 5, 0, options, ("r",))
+    heard = ConsumerHeard("r", 1, 4, 0)
+    now = 9 * SILENCE_US
+    hear(one, "s@b", SourceHeld(LEADS, 7, 1, 5, 0, (heard,)), now)
+    effects = one.handle(TimerFired("leases"), now + 1)
+    assert [e for e in effects if isinstance(e, Truncate)] == [Truncate("s", 4)]
+    assert not any(isinstance(e, AnnounceLease) for e in effects)
+    effects = one.handle(TimerFired("leases"), 2 * now)
+    assert [e.lapsed for e in effects if isinstance(e, AnnounceLease)] == [True]
+
+
+def test_what_a_consumer_acknowledged_before_it_restarted_does_not_count() -> None:
+    one = member("a", Standing(LEADS, 1, claimed=5), 5, consumers=("r",))
+    want = SubscriptionState("s", True, False, False, -1, -1, -1, 64)
+    hear(one, "r", Heartbeat(2, 1, (want,)))
+    for incarnation, acknowledged in ((1, -1), (2, 3)):
+        heard = ConsumerHeard("r", incarnation, 3, 0)
+        hear(one, "s@b", SourceHeld(LEADS, 7, 1, 5, 0, (heard,)))
+        assert one.subscribers.acknowledged == acknowledged
+
+
+def test_a_source_that_takes_over_knows_the_limit_of_its_log() -> None:
+    options = DpcOptions(log=LogBounds(max_buckets=10))
+    two = member("b", Standing(LEADS, 1, synced=True), 5, options=options)
+    effects = hear(two, "w", SourceView(3, "s@b", True, 3, 5), SILENCE_US)
+    assert effects.index(LimitSource("s", 9)) > effects.index(LeadSource("s"))
 
 
 def test_the_witness_grants_a_view_once() -> None:

@@ -23,6 +23,9 @@ as they are, and the stream stops if it needs another.
 A member that lost its disk never leads because of what it was before: it follows and copies.
 A witness must not lose its disk.
 
+Entry times in a log are by the clock of its own node: a follower converts those of a copy by the
+leader's offset, which it estimates from round trips (`clocks`).
+
 A driver may cut a long copy: it sends a first part, `partial`, and the leader sends the rest once
 that part is confirmed. A member whose log ends with such a part does not take over. If it had asked
 for the next view before it got that part, and is granted it now, it gives the view back: it never
@@ -47,6 +50,7 @@ from australis.kernel.machine import (
     SetTimer,
     TimerFired,
 )
+from australis.protocols.dpc.clocks import PeerClock
 from australis.protocols.dpc.effects import BucketClosed, Started, Truncate
 from australis.protocols.dpc.messages import Bucket, ConsumerHeard, LogDigest
 from australis.protocols.dpc.options import DpcOptions
@@ -102,6 +106,15 @@ class SourceCopy(Message, frozen=True, array_like=True, tag=True, gc=False):
     """What the leader's log remembers at `upto`."""
     trimmed_upto: int = -1
     """The last bucket that the leader's log no longer holds."""
+    incarnation: int = 0
+    """That of the leader, by whose clock the entry times of its buckets are."""
+    restored_upto: int = -1
+    """The last bucket that the leader has from an earlier incarnation."""
+    asked: tuple[int, int] | None = None
+    """The incarnation of the follower that was heard last, and when it would have sent that by its
+    own clock if this was the immediate answer."""
+    at_us: int = 0
+    """What the leader's clock showed."""
 
 
 class SourceHeld(Message, frozen=True, array_like=True, tag=True, gc=False):
@@ -115,6 +128,8 @@ class SourceHeld(Message, frozen=True, array_like=True, tag=True, gc=False):
     rows: int
     consumers: tuple[ConsumerHeard, ...] = ()
     """What it has heard from the consumers of the source."""
+    at_us: int = 0
+    """What its clock showed."""
 
 
 class Standing(msgspec.Struct, frozen=True, array_like=True):
@@ -213,6 +228,8 @@ class SourceWitness:
 class SourceMember(SourceMachine):
     """One of the two proxies of a source."""
 
+    clock_class = PeerClock
+
     def __init__(
         self,
         name: str,
@@ -242,6 +259,10 @@ class SourceMember(SourceMachine):
         """The rows of its journal, and those that were acknowledged to their producers."""
         self.heard_us = 0
         """When a leader last heard its follower, or a follower its leader."""
+        self.clock = self.clock_class()
+        """The clock of the other member, as a follower knows it."""
+        self._asked: tuple[int, int, int] | None = None
+        """The incarnation of the follower that was heard last, its clock then, and one's own."""
         self.held = self.held_rows = -1
         """What the follower has confirmed in this view."""
         self._other = -1
@@ -431,8 +452,21 @@ class SourceMember(SourceMachine):
         return [*self._copy(), *self._publish()]
 
     def _sign(self) -> SourceCopy:
-        return SourceCopy(
-            *(self.view, -1, self.end, self.safe, -1, -1, -1, -1), trimmed_upto=self.trimmed_upto
+        return self._dated(SourceCopy(self.view, -1, self.end, self.safe, -1, -1, -1, -1))
+
+    def _dated(self, copy: SourceCopy) -> SourceCopy:
+        """The copy with what its follower needs to convert and to forget."""
+        asked = None
+        if self._asked is not None and not self._silent():
+            incarnation, theirs_us, heard_us = self._asked
+            asked = incarnation, theirs_us + self._now - heard_us
+        return replace(
+            copy,
+            trimmed_upto=self.trimmed_upto,
+            incarnation=self.incarnation,
+            restored_upto=self.restored_upto,
+            asked=asked,
+            at_us=self._now,
         )
 
     def _copy(self) -> list[Effect]:
@@ -459,11 +493,10 @@ class SourceMember(SourceMachine):
             rows,
             self.rows,
             whole,
-            trimmed_upto=self.trimmed_upto,
         )
         if not whole:
             self._sent, self._sent_rows = self.local, self.rows
-        return [SendCopy(self.other, copy)]
+        return [SendCopy(self.other, self._dated(copy))]
 
     def _other_holds(self, held: SourceHeld) -> list[Effect]:
         effects = self._adopt(held.view)
@@ -472,6 +505,7 @@ class SourceMember(SourceMachine):
         if not self.leads or held.incarnation < self._other:
             return effects
         self.heard_us = self._now
+        self._asked = held.incarnation, held.at_us, self._now
         self.subscribers.heard_elsewhere(held.consumers, self._now)
         if held.incarnation > self._other:
             self._other = held.incarnation
@@ -512,6 +546,7 @@ class SourceMember(SourceMachine):
         return SourceHeld(
             *(self.view, self.incarnation, since, self.local, self.rows),
             self.subscribers.heard_here(self._now),
+            self._now,
         )
 
     def _take(self, copy: SourceCopy) -> list[Effect]:
@@ -521,13 +556,15 @@ class SourceMember(SourceMachine):
         if self.leads:
             return effects
         self.heard_us = self._now
+        self._sample(copy)
         shares = self.standing.since == self.view.since
         if shares:
             effects += self._trim(copy.trimmed_upto)
         if self.standing.synced:
             self.end = max(self.end, min(self.local, copy.published))
         late = copy.whole and self.standing.synced  # it lacks nothing that is in such a copy
-        if copy.to != self.incarnation or late:
+        known = not copy.buckets or copy.incarnation == self.clock.incarnation
+        if copy.to != self.incarnation or late or not known:
             return [*effects, Send(self.other, self._holding()), *self._send()]
         if copy.whole:
             self.end = self.trimmed_upto  # nothing of the old log counts any more
@@ -543,6 +580,25 @@ class SourceMember(SourceMachine):
         self._next = max(self._next, copy.upto)
         self._next_rows = max(self._next_rows, copy.rows_upto)
         return [*effects, *self._store(copy), *self._send()]
+
+    def _sample(self, copy: SourceCopy) -> None:
+        """Learn how far the leader's clock is ahead of this one."""
+        if copy.asked is None or copy.incarnation < self.clock.incarnation:
+            return
+        incarnation, asked_us = copy.asked
+        if incarnation == self.incarnation:
+            asked_us = min(asked_us, self._now)
+            self.clock.sampled(copy.incarnation, asked_us=asked_us, at_us=copy.at_us, now=self._now)
+
+    def _in_own_clock(self, copy: SourceCopy) -> SourceCopy:
+        """The copy with entry times by this node's clock."""
+
+        def converted(bucket: Bucket) -> Bucket:
+            restored = bucket.number <= copy.restored_upto
+            entered_us = self.clock.entered(bucket.entered_us, now=self._now, restored=restored)
+            return replace(bucket, entered_us=entered_us)
+
+        return replace(copy, buckets=tuple(map(converted, copy.buckets)))
 
     def _trim(self, upto: int) -> list[Effect]:
         """Forget what the leader has forgotten."""
@@ -561,7 +617,7 @@ class SourceMember(SourceMachine):
             self._cut = self._taken
             if self.standing.synced:  # nobody could go on from there
                 effects = self._save(replace(self.standing, synced=False))
-        return [*effects, StoreCopy(self.stream, copy)]
+        return [*effects, StoreCopy(self.stream, self._in_own_clock(copy))]
 
     def _stored(self, stored: CopyStored) -> list[Effect]:
         copy = stored.copy
@@ -569,6 +625,7 @@ class SourceMember(SourceMachine):
         self.fits_after = stored.fits_after
         if copy.whole:
             self.trimmed_upto = self.end = copy.after
+            self.restored_upto = -1  # its entry times are by the clock of this incarnation
             self.local, self.rows = copy.upto, copy.rows_upto
             self.digests.restart(stored.digest)
         else:

@@ -206,6 +206,7 @@ DPC = Family(
             since=Count,
             rows=_Rows,
             consumers=many(strict(ConsumerHeard, incarnation=_Incarnation, silent_us=Count)),
+            at_us=_Time,
         ),
         SourceCopy: strict(
             SourceCopy,
@@ -217,6 +218,9 @@ DPC = Family(
             buckets=many(_bucket, MAX_COPY_BUCKETS),
             rows=tuple[Count, memoryview] | None,
             memo=tuple[Number, _Digest, memoryview, bool] | None,
+            incarnation=_Incarnation,
+            asked=tuple[_Incarnation, _Time] | None,
+            at_us=_Time,
         ),
     },
     _whole,

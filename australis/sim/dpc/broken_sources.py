@@ -11,6 +11,7 @@ from msgspec import structs
 
 from australis.kernel.ids import pack_id
 from australis.kernel.machine import Effect, Event, MessageReceived, Send
+from australis.protocols.dpc.clocks import PeerClock
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.source_pair import (
     AcknowledgeRows,
@@ -128,6 +129,19 @@ class PublishesAlone(SourceMember):
         return super()._publish()
 
 
+class BelievesLeadersClock(PeerClock):
+    """Takes the entry times of a copy for those of one's own clock."""
+
+    def entered(self, entered_us: int, *, now: int, restored: bool = False) -> int:
+        return entered_us
+
+
+class CopiesEntryTimes(SourceMember):
+    """Takes the entry times of a copy for those of its own clock."""
+
+    clock_class = BelievesLeadersClock
+
+
 class TakesOverBehind(SourceMember):
     """Takes over though it does not hold all that was published."""
 
@@ -220,6 +234,7 @@ SOURCE_VARIANTS: Mapping[str, Variant[Scenario]] = {
         ("takes it back", "member_class", TakesItBack, ("one log",), 0),
         ("grants twice", "witness_class", GrantsTwice, ("one log",), 0),
         ("takes rows when full", "member_host", TakesRowsWhenFull, ("log bounds",), 0),
+        ("copies entry times", "member_class", CopiesEntryTimes, ("entered",), 30),
         ("keeps copies", "member_class", KeepsCopies, ("log bounds",), 0),
         ("forgets standing", "member_host", ForgetsStanding, ("one log",), 0),
     )

@@ -246,7 +246,9 @@ def _standby(seed: int, chance: SeedTree) -> Scenario:
         options,
         faults,
         link=lossy,
-        source_skew_us=rng.choice((0, 20)) * MILLISECOND,
+        source_skew_us=rng.choice((0, 20, 1000)) * MILLISECOND,
+        clock_offset_us=chance.stream("clocks").choice((0, 5)) * SECOND,
+        clock_drift=chance.stream("drifts").choice((0.0, 1e-4, 2e-4)),
         copy_buckets=chance.stream("copies").choice((1, 1, 2, 20)),
         masks_source_faults=alone,
     )

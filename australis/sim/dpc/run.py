@@ -186,7 +186,7 @@ class Run:
             checkers.append(OneAtATime(peers, lambda name: self.replica(name).machine))
         self.clocks: dict[str, Clock] = {}
         """The clock of each node."""
-        if not scenario.clock_step_us and not topology.pairs:
+        if not scenario.clock_step_us:
             checkers.append(self._dated())
         self.probe = Probe(checkers + extra(self))
         self.world.tap = self._tap
@@ -248,9 +248,9 @@ class Run:
             return set().union(*(sources(one) for one in plans[stream].inputs))
 
         behind = {c.name: sources(c.stream) for c in s.topology.clients}
-        self.dated = EntryTimesKnown(
-            behind, self.clocks, self._hops * self._error_us + self._drift_us
-        )
+        hops = self._hops + bool(s.topology.pairs)  # a bucket may come by way of the standby
+        error_us = hops * self._error_us + self._drift_us
+        self.dated = EntryTimesKnown(behind, self.clocks, error_us, s.topology.pairs)
         return self.dated
 
     @property

@@ -15,7 +15,13 @@ from australis.protocols.dpc.effects import (
     Started,
     Truncate,
 )
-from australis.protocols.dpc.messages import ConsumerHeard, Heartbeat, LogDigest, SubscriptionState
+from australis.protocols.dpc.messages import (
+    Bucket,
+    ConsumerHeard,
+    Heartbeat,
+    LogDigest,
+    SubscriptionState,
+)
 from australis.protocols.dpc.options import DpcOptions, Lease, LogBounds
 from australis.protocols.dpc.source_pair import (
     AcknowledgeRows,
@@ -289,6 +295,40 @@ def test_a_source_that_takes_over_knows_the_limit_of_its_log() -> None:
     two = member("b", Standing(LEADS, 1, synced=True), 5, options=options)
     effects = hear(two, "w", SourceView(3, "s@b", True, 3, 5), SILENCE_US)
     assert effects.index(LimitSource("s", 9)) > effects.index(LeadSource("s"))
+
+
+def test_a_standby_keeps_entry_times_by_its_own_clock() -> None:
+    one, two = member("a", Standing(LEADS, 1, claimed=5), 3), standby(3)
+    ahead_us, now = 7_000_000, 2_000_000
+    (held,) = sent(two.handle(TimerFired("heartbeat"), now), "s@a", SourceHeld)
+    hear(one, "s@b", held, now + ahead_us + 100)
+    effects = one.handle(BucketClosed("s", 4), now + ahead_us + 5_100)
+    (copy,) = [e.copy for e in effects if isinstance(e, SendCopy)]
+    bucket = Bucket(4, now + ahead_us + 5_000, None)
+    effects = hear(two, "s@a", replace(copy, buckets=(bucket,)), now + 5_200)
+    (stored,) = [e.copy for e in effects if isinstance(e, StoreCopy)]
+    assert stored.buckets == (Bucket(4, now + 5_000, None),)
+    two.handle(CopyStored("s", stored), now + 5_200)
+
+    behind_us = 3_000_000  # the clock of the leader was stepped back while it was down
+    more = replace(copy, incarnation=6, restored_upto=5, after=4, upto=6)
+    buckets = Bucket(5, now + ahead_us + 6_000, None), Bucket(6, now - behind_us + 8_000, None)
+    unknown = replace(more, asked=None, buckets=buckets)
+    effects = hear(two, "s@a", unknown, now + 9_000)
+    assert not any(isinstance(e, StoreCopy) for e in effects), "by a clock that is not known"
+    asked = replace(unknown, asked=(5, now + 8_000), at_us=now - behind_us + 8_500)
+    effects = hear(two, "s@a", asked, now + 9_000)
+    (stored,) = [e.copy for e in effects if isinstance(e, StoreCopy)]
+    assert stored.buckets == (Bucket(5, now + 6_000, None), Bucket(6, now + 8_000, None))
+
+
+def test_entry_times_of_a_whole_copy_are_of_this_incarnation() -> None:
+    two = member("b", Standing(LEADS, 1), 3)
+    assert two.restored_upto == 3
+    whole = SourceCopy(LEADS, 5, 3, 0, 1, 4, 0, 0, whole=True)
+    hear(two, "s@a", whole)
+    two.handle(CopyStored("s", whole), 1)
+    assert two.restored_upto == -1
 
 
 def test_the_witness_grants_a_view_once() -> None:

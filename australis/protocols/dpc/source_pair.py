@@ -361,7 +361,11 @@ class SourceMember(SourceMachine):
     # --- views ----------------------------------------------------------------------------
 
     def _claim(self) -> list[Effect]:
-        """Ask the witness for the next view, if another one is needed."""
+        """Ask the witness for the next view, if another one is needed.
+
+        A leader asks for its own one otherwise: it has to learn of the next one if the answer to an
+        earlier claim was lost, since nobody takes over from a leader that may be alone.
+        """
         view = self.view
         new = replace(view, epoch=view.epoch + 1, leader=self.name, claim=self.incarnation)
         if not view.epoch:
@@ -369,9 +373,9 @@ class SourceMember(SourceMachine):
         if self.leads and view.alone:
             near = self.held >= self.local - self.options.near_buckets
             back = near and self.held_rows >= 0 and not self._silent()
-            return self._ask(replace(new, alone=False)) if back else []
+            return self._ask(replace(new, alone=False) if back else view)
         if self.leads:
-            return self._ask(replace(new, alone=True)) if self._silent() else []
+            return self._ask(replace(new, alone=True) if self._silent() else view)
         if self.standing.synced and self.standing.since != view.since:  # it was given back
             return self._ask(replace(new, alone=True, since=self.standing.since))
         if self.standing.synced and self._silent(PATIENCE):

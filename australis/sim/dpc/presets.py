@@ -228,6 +228,7 @@ def _standby(seed: int, chance: SeedTree) -> Scenario:
         bucket_us=SECOND,
         heartbeat_us=250 * MILLISECOND,
         max_delay_us=8 * SECOND,
+        hop_us=250 * MILLISECOND,  # what is lost on the way is sent again with the next heartbeat
         long_failure_us=8 * SECOND,
         log=bounds,
         leases={r.name: Lease(12 * SECOND, r.peers) for r in topology.replicas} if leases else {},

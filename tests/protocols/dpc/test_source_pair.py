@@ -351,6 +351,18 @@ def test_a_follower_that_is_behind_does_not_take_over() -> None:
     assert not sent(effects, "w", SourceClaim)
 
 
+def test_a_leader_learns_of_a_view_that_it_was_granted_unheard() -> None:
+    one, witness = leader(3), SourceWitness("s", LEADS)
+    (claim,) = sent(one.handle(TimerFired("heartbeat"), SILENCE_US), "w", SourceClaim)
+    witness.handle(MessageReceived("s@a", claim), 0)  # the answer is lost
+    hear(one, "s@b", SourceHeld(LEADS, 7, 1, 3, 0), SILENCE_US)
+    (claim,) = sent(one.handle(TimerFired("heartbeat"), SILENCE_US + 1), "w", SourceClaim)
+    answer = witness.handle(MessageReceived("s@a", claim), 0)
+    assert answer == [Send("s@a", replace(LEADS, epoch=3, alone=True))]
+    hear(one, "w", witness.view)
+    assert one.view == witness.view
+
+
 def test_a_leader_goes_on_alone_only_with_the_next_view() -> None:
     one = leader(3)
     one.handle(BucketClosed("s", 4), 1)

@@ -286,12 +286,14 @@ def _of_pairs(rng: Random, topology: Topology) -> tuple[Fault, ...]:
 
 
 def _from_readers(rng: Random, topology: Topology) -> tuple[Fault, ...]:
-    """Cuts between one proxy of a source and a reader, which the other proxy still hears."""
-    cuts = []
+    """Cuts between one proxy of a source and readers, which the other proxy still hears."""
+    cuts: list[Fault] = []
     for source, pair in topology.pairs.items():
         readers = [r.name for r in topology.replicas if source in r.producers]
+        some = readers if rng.random() < 0.5 else [rng.choice(readers)]
         at, lasts = rng.randrange(8, 60) * SECOND, rng.randrange(5, 30) * SECOND
-        cuts.append(Fault(Kind.CUT, at, lasts, rng.choice(pair.members), rng.choice(readers)))
+        member = rng.choice(pair.members)
+        cuts += [Fault(Kind.CUT, at, lasts, member, reader) for reader in some]
     return tuple(cuts)
 
 

@@ -26,8 +26,7 @@ switching, correction and recovery are one operation: continue after a bucket nu
     stagger       replicas that stabilise in turn                         figure 4-12
 
 A source may have two proxies on two nodes (`source_pair`), so that losing a node for good loses
-nothing that was acknowledged (4.10.2 names the hot standby and leaves it open). Entry times in the
-log of a standby are those of its leader's clock, which are not converted.
+nothing that was acknowledged (4.10.2 names the hot standby and leaves it open).
 
 And `topology` derives all configurations from a diagram. `messages` holds the messages between
 nodes, `effects` the effects that a machine asks of its driver and the events it gets back.

@@ -58,6 +58,17 @@ class SubscriptionState(Message, frozen=True, array_like=True, tag=True, gc=Fals
     """The output of the consumer that reads the stream, where a node has several."""
 
 
+class ConsumerHeard(Message, frozen=True, array_like=True, tag=True, gc=False):
+    """What one proxy of a source tells the other of a consumer that it has heard."""
+
+    name: str
+    """The consumer, as the subscriptions of the stream are keyed (`reader_key`)."""
+    incarnation: int
+    acknowledged: int
+    silent_us: int
+    """For how long it has been silent."""
+
+
 def reader_key(name: str, reader: str) -> str:
     """The name of a node, or of a stream, for one reader.
 

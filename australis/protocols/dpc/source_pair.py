@@ -4,7 +4,8 @@ Two machines (`SourceMember`) keep one log, on two nodes; a third one (`SourceWi
 the *view*: which of them leads, and whether it leads alone. Only the leader takes rows. As
 long as it does not lead alone, it publishes a bucket to readers, and acknowledges a row to
 its producer, when the other member has made it durable. Both serve what is published, and
-their logs are equal, so readers treat them like replicas.
+their logs are equal, so readers treat them like replicas. The leader decides when the logs may
+forget, for both: it knows what either has heard from the consumers.
 
 A view changes only at the witness, which accepts a change of its current view and of no older
 one. So of two members that cannot hear each other one gets the next view, and the other none:
@@ -22,8 +23,14 @@ as they are, and the stream stops if it needs another.
 A member that lost its disk never leads because of what it was before: it follows and copies.
 A witness must not lose its disk.
 
+Entry times in a log are by the clock of its own node: a follower converts those of a copy by the
+leader's offset, which it estimates from round trips (`clocks`).
+
 A driver may cut a long copy: it sends a first part, `partial`, and the leader sends the rest once
-that part is confirmed. A member whose log ends with such a part does not take over.
+that part is confirmed. A member whose log ends with such a part does not take over. If it had asked
+for the next view before it got that part, and is granted it now, it gives the view back: it never
+leads in it, and says so by what it holds. So nothing is published in that view, and the leader
+before, which still holds everything, asks for the view after it and goes on with its own log.
 """
 
 from __future__ import annotations
@@ -43,8 +50,9 @@ from australis.kernel.machine import (
     SetTimer,
     TimerFired,
 )
-from australis.protocols.dpc.effects import BucketClosed, Started
-from australis.protocols.dpc.messages import Bucket, LogDigest
+from australis.protocols.dpc.clocks import PeerClock
+from australis.protocols.dpc.effects import BucketClosed, Started, Truncate
+from australis.protocols.dpc.messages import Bucket, ConsumerHeard, LogDigest
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.states import State
@@ -96,6 +104,17 @@ class SourceCopy(Message, frozen=True, array_like=True, tag=True, gc=False):
     """The rows of the journal."""
     memo: Any = None
     """What the leader's log remembers at `upto`."""
+    trimmed_upto: int = -1
+    """The last bucket that the leader's log no longer holds."""
+    incarnation: int = 0
+    """That of the leader, by whose clock the entry times of its buckets are."""
+    restored_upto: int = -1
+    """The last bucket that the leader has from an earlier incarnation."""
+    asked: tuple[int, int] | None = None
+    """The incarnation of the follower that was heard last, and when it would have sent that by its
+    own clock if this was the immediate answer."""
+    at_us: int = 0
+    """What the leader's clock showed."""
 
 
 class SourceHeld(Message, frozen=True, array_like=True, tag=True, gc=False):
@@ -107,6 +126,10 @@ class SourceHeld(Message, frozen=True, array_like=True, tag=True, gc=False):
     """The view whose leader wrote what it holds."""
     end: int
     rows: int
+    consumers: tuple[ConsumerHeard, ...] = ()
+    """What it has heard from the consumers of the source."""
+    at_us: int = 0
+    """What its clock showed."""
 
 
 class Standing(msgspec.Struct, frozen=True, array_like=True):
@@ -115,7 +138,10 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     view: SourceView = SourceView()
     since: int = 0
     synced: bool = False
-    """Whether it holds all that was published, and always will in this view."""
+    """Whether it holds all that was published, and always will in this view.
+
+    A leader that was deposed does so if the other member gave the view back.
+    """
     claimed: int = 0
     """The incarnation that asked for the first view."""
 
@@ -176,6 +202,8 @@ class CopyStored(Event, frozen=True, gc=False):
     """The digest of the log before a copy that replaces it."""
     digests: tuple[tuple[int, int], ...] = ()
     """The digests up to the last of its buckets that hold tuples."""
+    fits_after: int = -1
+    """The bucket after which the log fits its bytes."""
 
 
 class SourceWitness:
@@ -199,6 +227,8 @@ class SourceWitness:
 
 class SourceMember(SourceMachine):
     """One of the two proxies of a source."""
+
+    clock_class = PeerClock
 
     def __init__(
         self,
@@ -229,6 +259,10 @@ class SourceMember(SourceMachine):
         """The rows of its journal, and those that were acknowledged to their producers."""
         self.heard_us = 0
         """When a leader last heard its follower, or a follower its leader."""
+        self.clock = self.clock_class()
+        """The clock of the other member, as a follower knows it."""
+        self._asked: tuple[int, int, int] | None = None
+        """The incarnation of the follower that was heard last, its clock then, and one's own."""
         self.held = self.held_rows = -1
         """What the follower has confirmed in this view."""
         self._other = -1
@@ -327,7 +361,11 @@ class SourceMember(SourceMachine):
     # --- views ----------------------------------------------------------------------------
 
     def _claim(self) -> list[Effect]:
-        """Ask the witness for the next view, if another one is needed."""
+        """Ask the witness for the next view, if another one is needed.
+
+        A leader asks for its own one otherwise: it has to learn of the next one if the answer to an
+        earlier claim was lost, since nobody takes over from a leader that may be alone.
+        """
         view = self.view
         new = replace(view, epoch=view.epoch + 1, leader=self.name, claim=self.incarnation)
         if not view.epoch:
@@ -335,9 +373,11 @@ class SourceMember(SourceMachine):
         if self.leads and view.alone:
             near = self.held >= self.local - self.options.near_buckets
             back = near and self.held_rows >= 0 and not self._silent()
-            return self._ask(replace(new, alone=False)) if back else []
+            return self._ask(replace(new, alone=False) if back else view)
         if self.leads:
-            return self._ask(replace(new, alone=True)) if self._silent() else []
+            return self._ask(replace(new, alone=True) if self._silent() else view)
+        if self.standing.synced and self.standing.since != view.since:  # it was given back
+            return self._ask(replace(new, alone=True, since=self.standing.since))
         if self.standing.synced and self._silent(PATIENCE):
             return self._ask(replace(new, alone=True, since=new.epoch))
         return []
@@ -383,14 +423,27 @@ class SourceMember(SourceMachine):
             return old.claimed == view.claim
         return self.leads or (old.synced and old.view.epoch == view.epoch - 1)
 
+    def _gives_back(self, held: SourceHeld) -> bool:
+        """Whether the other member says that it will never lead in this view, which names it.
+
+        One that lost its disk cannot know that, and says that its log is nobody's. Both have the
+        log of the leader before, which is this member.
+        """
+        named = held.view == self.view and self.view.leader == self.other
+        return named and 0 < held.since == self.standing.since < self.view.since
+
     # --- the leader -------------------------------------------------------------------------
 
     def _lead(self) -> list[Effect]:
         self.safe = self.rows  # any of them may have been acknowledged
+        self.subscribers.begin(self._now)  # the leader before may have heard them until now
         self._other = self._known = self._known_rows = self._sent = self._sent_rows = -1
         self._shares = False
         self._replaced_us = None
-        return [LeadSource(self.stream)]
+        return [LeadSource(self.stream), *self._limit()]
+
+    def _truncate(self, now: int) -> list[Effect]:
+        return super()._truncate(now) if self.leads else []
 
     def _grown(
         self, upto: int, rows: int, digests: tuple[tuple[int, int], ...] = ()
@@ -403,7 +456,22 @@ class SourceMember(SourceMachine):
         return [*self._copy(), *self._publish()]
 
     def _sign(self) -> SourceCopy:
-        return SourceCopy(self.view, -1, self.end, self.safe, -1, -1, -1, -1)
+        return self._dated(SourceCopy(self.view, -1, self.end, self.safe, -1, -1, -1, -1))
+
+    def _dated(self, copy: SourceCopy) -> SourceCopy:
+        """The copy with what its follower needs to convert and to forget."""
+        asked = None
+        if self._asked is not None and not self._silent():
+            incarnation, theirs_us, heard_us = self._asked
+            asked = incarnation, theirs_us + self._now - heard_us
+        return replace(
+            copy,
+            trimmed_upto=self.trimmed_upto,
+            incarnation=self.incarnation,
+            restored_upto=self.restored_upto,
+            asked=asked,
+            at_us=self._now,
+        )
 
     def _copy(self) -> list[Effect]:
         """Send the follower what it has not been sent yet, or else the whole log."""
@@ -432,13 +500,17 @@ class SourceMember(SourceMachine):
         )
         if not whole:
             self._sent, self._sent_rows = self.local, self.rows
-        return [SendCopy(self.other, copy)]
+        return [SendCopy(self.other, self._dated(copy))]
 
     def _other_holds(self, held: SourceHeld) -> list[Effect]:
         effects = self._adopt(held.view)
+        if not self.standing.synced and self._gives_back(held):
+            effects += [*self._save(replace(self.standing, synced=True)), *self._claim()]
         if not self.leads or held.incarnation < self._other:
             return effects
         self.heard_us = self._now
+        self._asked = held.incarnation, held.at_us, self._now
+        self.subscribers.heard_elsewhere(held.consumers, self._now)
         if held.incarnation > self._other:
             self._other = held.incarnation
             self.held = self.held_rows = self._sent = self._sent_rows = -1
@@ -475,7 +547,11 @@ class SourceMember(SourceMachine):
 
     def _holding(self) -> SourceHeld:
         since = self.standing.since
-        return SourceHeld(self.view, self.incarnation, since, self.local, self.rows)
+        return SourceHeld(
+            *(self.view, self.incarnation, since, self.local, self.rows),
+            self.subscribers.heard_here(self._now),
+            self._now,
+        )
 
     def _take(self, copy: SourceCopy) -> list[Effect]:
         if copy.view.epoch < self.view.epoch:
@@ -484,9 +560,15 @@ class SourceMember(SourceMachine):
         if self.leads:
             return effects
         self.heard_us = self._now
+        self._sample(copy)
+        shares = self.standing.since == self.view.since
+        if shares:
+            effects += self._trim(copy.trimmed_upto)
         if self.standing.synced:
             self.end = max(self.end, min(self.local, copy.published))
-        if copy.to != self.incarnation:
+        late = copy.whole and self.standing.synced  # it lacks nothing that is in such a copy
+        known = not copy.buckets or copy.incarnation == self.clock.incarnation
+        if copy.to != self.incarnation or late or not known:
             return [*effects, Send(self.other, self._holding()), *self._send()]
         if copy.whole:
             self.end = self.trimmed_upto  # nothing of the old log counts any more
@@ -494,7 +576,6 @@ class SourceMember(SourceMachine):
             effects += self._save(replace(self.standing, since=0, synced=False))
             self._next, self._next_rows = copy.upto, copy.rows_upto
             return [*effects, *self._store(copy)]
-        shares = self.standing.since == self.view.since
         if not shares or copy.after > self._next or copy.rows_after > self._next_rows:
             return effects
         if copy.upto <= self._next and copy.rows_upto <= self._next_rows:
@@ -503,6 +584,33 @@ class SourceMember(SourceMachine):
         self._next = max(self._next, copy.upto)
         self._next_rows = max(self._next_rows, copy.rows_upto)
         return [*effects, *self._store(copy), *self._send()]
+
+    def _sample(self, copy: SourceCopy) -> None:
+        """Learn how far the leader's clock is ahead of this one."""
+        if copy.asked is None or copy.incarnation < self.clock.incarnation:
+            return
+        incarnation, asked_us = copy.asked
+        if incarnation == self.incarnation:
+            asked_us = min(asked_us, self._now)
+            self.clock.sampled(copy.incarnation, asked_us=asked_us, at_us=copy.at_us, now=self._now)
+
+    def _in_own_clock(self, copy: SourceCopy) -> SourceCopy:
+        """The copy with entry times by this node's clock."""
+
+        def converted(bucket: Bucket) -> Bucket:
+            restored = bucket.number <= copy.restored_upto
+            entered_us = self.clock.entered(bucket.entered_us, now=self._now, restored=restored)
+            return replace(bucket, entered_us=entered_us)
+
+        return replace(copy, buckets=tuple(map(converted, copy.buckets)))
+
+    def _trim(self, upto: int) -> list[Effect]:
+        """Forget what the leader has forgotten."""
+        upto = min(upto, self.local)
+        if upto <= self.trimmed_upto:
+            return []
+        self.trimmed_upto, self.end = upto, max(self.end, upto)
+        return [Truncate(self.stream, upto)]
 
     def _store(self, copy: SourceCopy) -> list[Effect]:
         effects: list[Effect] = []
@@ -513,13 +621,15 @@ class SourceMember(SourceMachine):
             self._cut = self._taken
             if self.standing.synced:  # nobody could go on from there
                 effects = self._save(replace(self.standing, synced=False))
-        return [*effects, StoreCopy(self.stream, copy)]
+        return [*effects, StoreCopy(self.stream, self._in_own_clock(copy))]
 
     def _stored(self, stored: CopyStored) -> list[Effect]:
         copy = stored.copy
         self._done += 1
+        self.fits_after = stored.fits_after
         if copy.whole:
             self.trimmed_upto = self.end = copy.after
+            self.restored_upto = -1  # its entry times are by the clock of this incarnation
             self.local, self.rows = copy.upto, copy.rows_upto
             self.digests.restart(stored.digest)
         else:

@@ -14,7 +14,13 @@ from typing import Self
 from australis.kernel.durations import SECOND
 from australis.kernel.machine import Effect, Send
 from australis.protocols.dpc.effects import AnnounceLease, SendHead, SendLog, Truncate
-from australis.protocols.dpc.messages import Bucket, SubscriptionState, TentativeData, reader_key
+from australis.protocols.dpc.messages import (
+    Bucket,
+    ConsumerHeard,
+    SubscriptionState,
+    TentativeData,
+    reader_key,
+)
 from australis.protocols.dpc.options import DpcOptions, Lease, LogBounds, WhenFull
 
 GUEST = "guest "
@@ -133,9 +139,7 @@ class Subscribers:
         one = self.all.get(reader_key(node, want.reader)) or self._guest(node, now)
         if one is None or (incarnation, number) <= (one.incarnation, one.number):
             return
-        if one.lapsed:
-            one.lapsed = False
-            self._returned.append(self._announced(one, now))
+        self._is_back(one, now)
         one.heard_us = now
         restarted = incarnation != one.incarnation
         one.incarnation, one.number = incarnation, number
@@ -150,6 +154,32 @@ class Subscribers:
             one.overlay_sent = want.tentative
         one.log, one.overlay, one.head = want.log, want.overlay, want.head
         one.sent_before, one.overlay_before = one.sent, one.overlay_sent
+
+    def heard_here(self, now: int) -> tuple[ConsumerHeard, ...]:
+        """What has been heard from each configured consumer, for the other proxy of a source."""
+        return tuple(
+            ConsumerHeard(name, one.incarnation, one.acknowledged, now - one.heard_us)
+            for name, one in self.all.items()
+            if one.incarnation >= 0
+        )
+
+    def heard_elsewhere(self, consumers: Iterable[ConsumerHeard], now: int) -> None:
+        """Take into account what the other proxy of the source has heard."""
+        for heard in consumers:
+            one = self.all.get(heard.name)
+            if one is None or heard.incarnation < one.incarnation:
+                continue
+            if heard.incarnation > one.incarnation:  # it may have lost its disk meanwhile
+                one.acknowledged = -1
+            one.acknowledged = max(one.acknowledged, heard.acknowledged)
+            if now - heard.silent_us > one.heard_us:
+                one.heard_us = now - heard.silent_us
+                self._is_back(one, now)
+
+    def _is_back(self, one: Subscriber, now: int) -> None:
+        if one.lapsed:
+            one.lapsed = False
+            self._returned.append(self._announced(one, now))
 
     def _guest(self, node: str, now: int) -> Subscriber | None:
         """The guest of this name, if the node is a guest and there is room for it."""

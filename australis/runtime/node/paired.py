@@ -64,7 +64,9 @@ class PairedSource:
         post: Callable[[str, Event], None],
         tell: Tell,
         on_error: Callable[[BaseException], None],
+        max_bytes: int | None = None,
     ) -> None:
+        """The proxy of a source whose log is full with more than `max_bytes`, if that is given."""
         self.name = name
         self.feed: SourceFeed | None = None
         """The source, while it runs here."""
@@ -74,6 +76,9 @@ class PairedSource:
         self._post = post
         self._tell = tell
         self._on_error = on_error
+        self._max_bytes = max_bytes
+        self._limit: LimitSource | None = None
+        """The latest limit, for a source that is started later."""
         self._open_feed: Callable[[], SourceFeed] | None = None
         self._leads = False
         self._told = 0
@@ -153,6 +158,7 @@ class PairedSource:
 
     def limit(self, effect: LimitSource) -> None:
         """Hold back buckets beyond this one (back-pressure)."""
+        self._limit = effect
         if self.feed is not None:
             self.feed.limit(effect)
 
@@ -175,6 +181,8 @@ class PairedSource:
             assert self._open_feed is not None
             self._close_journal()
             self.feed = feed = self._open_feed()
+            if self._limit is not None:
+                feed.limit(self._limit)
             feed.start()
             self._tell("source_leads", kind=self._source.name, source=self._source.name)
 
@@ -274,7 +282,8 @@ class PairedSource:
             self._journal.forget(decode_memo(about.memo).resume)
         stored = replace(copy, buckets=(), rows=None, memo=None)
         digests = log.recent_digests(after, copy.upto)
-        self._post(self.name, CopyStored(self._source.name, stored, digest, digests))
+        fits_after = log.fits_after(self._max_bytes)
+        self._post(self.name, CopyStored(self._source.name, stored, digest, digests, fits_after))
 
     # --- what people ask ------------------------------------------------------------------------
 

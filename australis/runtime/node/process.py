@@ -454,8 +454,10 @@ class Node:
         name = machine_name(stream, self.name)
         (other,) = (member for member in pair.members if member != name)
         state = self._layout.source(stream)
+        max_bytes = self._options.bounds_of(stream).max_bytes
         port = PairedSource(
-            name, source, log, state, self._driver.post, self.events.tell, self._failed
+            *(name, source, log, state, self._driver.post, self.events.tell, self._failed),
+            max_bytes,
         )
         machine = SourceMember(
             *(name, stream, other, pair.witness, self.topology.sources[stream], self._options),
@@ -466,8 +468,8 @@ class Node:
         self._machines.open(SourceMemberHost(machine, self, port))
         self.pairs[stream] = port
         port.start(lambda: self._open_feed(source, log, machine, name))
-        fits_after = log.fits_after(self._options.bounds_of(stream).max_bytes)
-        first[name] = Started(self._incarnation, (replace(port.restored, fits_after=fits_after),))
+        restored = replace(port.restored, fits_after=log.fits_after(max_bytes))
+        first[name] = Started(self._incarnation, (restored,))
 
     def _open_witnesses(self, first: dict[str, Event]) -> None:
         """Open the witnesses of sources that run here; what they decided is on the disk."""

@@ -20,6 +20,7 @@ from australis.kernel.ids import MAX_RANK, RANK_BITS
 from australis.kernel.machine import Message
 from australis.protocols.dpc.messages import (
     Bucket,
+    ConsumerHeard,
     Heartbeat,
     HeartbeatReply,
     LogDigest,
@@ -56,7 +57,7 @@ from australis.streams.log import check_of
 from australis.streams.schema import HEADER, Schema, TupleType
 from australis.streams.source import row_schema, valid_stimes
 
-VERSION = 3
+VERSION = 4
 """The version of the family."""
 _Incarnation = Annotated[int, Meta(ge=0, le=1 << 42)]
 """Overlays are numbered from it (`Output.begin_incarnation`), which must stay a count."""
@@ -199,7 +200,13 @@ DPC = Family(
         SourceView: _View,
         SourceClaim: strict(SourceClaim, view=_View),
         SourceHeld: strict(
-            SourceHeld, view=_View, incarnation=_Incarnation, since=Count, rows=_Rows
+            SourceHeld,
+            view=_View,
+            incarnation=_Incarnation,
+            since=Count,
+            rows=_Rows,
+            consumers=many(strict(ConsumerHeard, incarnation=_Incarnation, silent_us=Count)),
+            at_us=_Time,
         ),
         SourceCopy: strict(
             SourceCopy,
@@ -211,6 +218,9 @@ DPC = Family(
             buckets=many(_bucket, MAX_COPY_BUCKETS),
             rows=tuple[Count, memoryview] | None,
             memo=tuple[Number, _Digest, memoryview, bool] | None,
+            incarnation=_Incarnation,
+            asked=tuple[_Incarnation, _Time] | None,
+            at_us=_Time,
         ),
     },
     _whole,

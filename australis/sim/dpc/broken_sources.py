@@ -11,6 +11,7 @@ from msgspec import structs
 
 from australis.kernel.ids import pack_id
 from australis.kernel.machine import Effect, Event, MessageReceived, Send
+from australis.protocols.dpc.clocks import PeerClock
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.source_pair import (
     AcknowledgeRows,
@@ -128,6 +129,19 @@ class PublishesAlone(SourceMember):
         return super()._publish()
 
 
+class BelievesLeadersClock(PeerClock):
+    """Takes the entry times of a copy for those of one's own clock."""
+
+    def entered(self, entered_us: int, *, now: int, restored: bool = False) -> int:
+        return entered_us
+
+
+class CopiesEntryTimes(SourceMember):
+    """Takes the entry times of a copy for those of its own clock."""
+
+    clock_class = BelievesLeadersClock
+
+
 class TakesOverBehind(SourceMember):
     """Takes over though it does not hold all that was published."""
 
@@ -143,6 +157,24 @@ class TakesOverBehind(SourceMember):
         return view.leader == self.name
 
 
+class KeepsItsView(SourceMember):
+    """Waits for the other proxy, which was granted a view that it cannot take."""
+
+    def _gives_back(self, held: SourceHeld) -> bool:
+        return False
+
+
+class TakesItBack(SourceMember):
+    """Goes on where it was when it was deposed, though the other proxy leads."""
+
+    def _adopt(self, view: SourceView) -> list[Effect]:
+        led = self.leads
+        effects = super()._adopt(view)
+        if not led or self.leads:
+            return effects
+        return [*effects, *self._save(structs.replace(self.standing, synced=True))]
+
+
 class GrantsTwice(SourceWitness):
     """Grants a view to both proxies."""
 
@@ -151,6 +183,21 @@ class GrantsTwice(SourceWitness):
             case MessageReceived(sender=sender, message=SourceClaim(view=view)):
                 return [Send(sender, view)]
         return super().handle(event, now)
+
+
+class TakesRowsWhenFull(MemberHost):
+    """Takes rows however full the source's log is."""
+
+    @property
+    def full(self) -> bool:
+        return False
+
+
+class KeepsCopies(SourceMember):
+    """Keeps in the copy what the leader's log has forgotten."""
+
+    def _trim(self, upto: int) -> list[Effect]:
+        return []
 
 
 class ForgetsStanding(MemberHost):
@@ -175,13 +222,20 @@ SOURCE_VARIANTS: Mapping[str, Variant[Scenario]] = {
         ("drops late", DropsLate, 0, "rows"),
     )
 } | {
-    name: Variant(name, str(kind.__doc__), _pair(**{field: kind}), caught, range(60), "standby")
-    for name, field, kind, caught in (
-        ("not fenced", "member_class", NotFenced, ("one log",)),
-        ("acknowledges alone", "member_class", AcknowledgesAlone, ("acknowledged",)),
-        ("publishes alone", "member_class", PublishesAlone, ("one log",)),
-        ("takes over behind", "member_class", TakesOverBehind, ("one log",)),
-        ("grants twice", "witness_class", GrantsTwice, ("one log",)),
-        ("forgets standing", "member_host", ForgetsStanding, ("one log",)),
+    name: Variant(
+        name, str(kind.__doc__), _pair(**{field: kind}), caught, range(first, 60), "standby"
+    )
+    for name, field, kind, caught, first in (
+        ("not fenced", "member_class", NotFenced, ("one log",), 0),
+        ("acknowledges alone", "member_class", AcknowledgesAlone, ("acknowledged",), 0),
+        ("publishes alone", "member_class", PublishesAlone, ("one log",), 0),
+        ("takes over behind", "member_class", TakesOverBehind, ("one log",), 0),
+        ("keeps its view", "member_class", KeepsItsView, ("liveness",), 40),
+        ("takes it back", "member_class", TakesItBack, ("one log",), 0),
+        ("grants twice", "witness_class", GrantsTwice, ("one log",), 0),
+        ("takes rows when full", "member_host", TakesRowsWhenFull, ("log bounds",), 0),
+        ("copies entry times", "member_class", CopiesEntryTimes, ("entered",), 30),
+        ("keeps copies", "member_class", KeepsCopies, ("log bounds",), 0),
+        ("forgets standing", "member_host", ForgetsStanding, ("one log",), 0),
     )
 }

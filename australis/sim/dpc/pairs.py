@@ -35,8 +35,6 @@ from australis.sim.dpc.store import SimLog
 from australis.sim.world import Clock, World
 
 TICK_US = 100_000
-COPY_BUCKETS = 20
-"""The largest number of buckets in one copy."""
 
 
 class Producers:
@@ -69,12 +67,19 @@ class MemberHost(DpcHost):
         producers: Producers,
         costs: Costs,
         rng: Random,
+        copy_buckets: int,
     ) -> None:
+        """A member that puts no more than so many buckets into one copy."""
         super().__init__(world, name, clock, probe)
         self._make = make
         self._producers = producers
         self._costs = costs
         self._rng = rng
+        self._copy_buckets = copy_buckets
+        self._limit: int | None = None
+        self._max_bytes: int | None = None
+        self.was_full = False
+        """Whether it has taken no rows for a while because its log was full."""
         self._bucket_us = 1
         self.wipe()
 
@@ -102,9 +107,14 @@ class MemberHost(DpcHost):
         self._leads = False
         self._told = -1
         self._storing = 0
+        self._limit = None
         machine = self._make(self._standing, len(self._journal))
         log = self._log
-        lane = RestoredLog(machine.stream, log.end, log.trimmed_upto, log.end)
+        self._max_bytes = machine.options.bounds_of(machine.stream).max_bytes
+        lane = RestoredLog(
+            *(machine.stream, log.end, log.trimmed_upto, log.end),
+            fits_after=log.fits_after(self._max_bytes),
+        )
         self.start(machine, Started(self.incarnation + 1, (lane,)))
 
     def crash(self) -> None:
@@ -150,13 +160,24 @@ class MemberHost(DpcHost):
         self._leads = False
 
     def limit(self, effect: LimitSource) -> None:
-        """Do nothing: logs are not bounded here."""
+        """Take no rows for buckets beyond this one for now."""
+        self._limit = effect.upto
+
+    @property
+    def full(self) -> bool:
+        """Whether the log has no room for more buckets."""
+        log = self._log
+        limited = self._limit is not None and log.end >= self._limit
+        return limited or log.trimmed_upto < log.fits_after(self._max_bytes)
 
     def _tick(self) -> None:
         if not self._leads:
             return
         now = self.clock.local(self.world.now)
         self._set_timer(SetTimer("rows", now + TICK_US))
+        if self.full:
+            self.was_full = True
+            return
         came = self._producers.some()
         if came:
             self.later(self._costs.sync_us, self._journalled, came)
@@ -177,10 +198,15 @@ class MemberHost(DpcHost):
         new = [
             Bucket(n, now, self._batch(rows) if n == upto else None) for n in range(first, upto + 1)
         ]
+        self._append(new)
+        self._logged = len(self._journal)
+        fits_after = self._log.fits_after(self._max_bytes)
+        self.take(BucketClosed(self.machine.stream, upto, fits_after=fits_after))
+
+    def _append(self, new: list[Bucket]) -> None:
+        self.probe.extended(self.name, self.machine.stream, new, leads=self._leads)
         self._log.append(new)
         self._log.sync()
-        self._logged = len(self._journal)
-        self.take(BucketClosed(self.machine.stream, upto))
 
     def _batch(self, rows: list[int]) -> Digest | None:
         return Digest(b" ".join(b"%d" % row for row in rows), len(rows)) if rows else None
@@ -200,7 +226,7 @@ class MemberHost(DpcHost):
         """The journal as it is by now, and the log or the first buckets of it."""
         copy, log = effect.copy, self._log
         after = max(copy.after, log.trimmed_upto)
-        upto = min(log.end, after + COPY_BUCKETS)
+        upto = min(log.end, after + self._copy_buckets)
         partial = upto < log.end
         yield replace(
             copy,
@@ -223,12 +249,12 @@ class MemberHost(DpcHost):
         if copy.whole:
             log.begin_at(copy.after)
         if copy.upto >= log.end:
-            log.append(b for b in copy.buckets if b.number > log.end)
+            self._append([b for b in copy.buckets if b.number > log.end])
             self._logged = copy.memo or 0
-        log.sync()
         if copy.whole or copy.rows_upto > len(self._journal):
             self._journal = list(copy.rows)
-        self.take(CopyStored(self.machine.stream, copy))
+        fits_after = log.fits_after(self._max_bytes)
+        self.take(CopyStored(self.machine.stream, copy, fits_after=fits_after))
         if self._leads and not self._storing:
             self._set_timer(SetTimer("rows", self.clock.local(self.world.now)))
 

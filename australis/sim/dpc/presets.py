@@ -221,15 +221,25 @@ def _standby(seed: int, chance: SeedTree) -> Scenario:
     paired = rng.sample(sources, rng.randint(1, len(sources) - 1))
     pairs = {s: SourcePair((f"{s}@1", f"{s}@2"), f"witness {s}") for s in paired}
     topology = replicate(diagram, {}, pairs=pairs)
+    logs = chance.stream("logs")
+    bounds = _bounds(logs)
+    leases = bounds.bounded and logs.random() < 0.5
     options = DpcOptions(
         bucket_us=SECOND,
         heartbeat_us=250 * MILLISECOND,
         max_delay_us=8 * SECOND,
+        hop_us=250 * MILLISECOND,  # what is lost on the way is sent again with the next heartbeat
         long_failure_us=8 * SECOND,
+        log=bounds,
+        leases={r.name: Lease(12 * SECOND, r.peers) for r in topology.replicas} if leases else {},
     )
     rng = chance.stream("faults")
     alone = rng.random() < 0.5
     faults = _one_by_one(rng, pairs[paired[0]]) if alone else _of_pairs(rng, topology)
+    if bounds.bounded and not alone:
+        # With leases a reader is let go that the leader hears neither by itself nor by the other.
+        cuts = _from_readers(chance.stream("cuts"), topology)
+        faults = (*cuts, faults[-1]) if leases else faults + cuts
     lossy = Link(5 * MILLISECOND, 20 * MILLISECOND, loss=0.0 if alone else 0.02, in_order=alone)
     return _scenario(
         seed,
@@ -237,9 +247,20 @@ def _standby(seed: int, chance: SeedTree) -> Scenario:
         options,
         faults,
         link=lossy,
-        source_skew_us=rng.choice((0, 20)) * MILLISECOND,
+        source_skew_us=rng.choice((0, 20, 1000)) * MILLISECOND,
+        clock_offset_us=chance.stream("clocks").choice((0, 5)) * SECOND,
+        clock_drift=chance.stream("drifts").choice((0.0, 1e-4, 2e-4)),
+        copy_buckets=chance.stream("copies").choice((1, 1, 2, 20)),
         masks_source_faults=alone,
     )
+
+
+def _bounds(rng: Random) -> LogBounds:
+    """The bounds of all logs: in half of all runs none."""
+    if rng.random() < 0.5:
+        return LogBounds()
+    buckets = rng.choice((None, 12, 24))
+    return LogBounds(max_buckets=buckets, max_bytes=None if buckets else rng.choice((8000, 20_000)))
 
 
 def _one_by_one(rng: Random, pair: SourcePair) -> tuple[Fault, ...]:
@@ -262,6 +283,18 @@ def _of_pairs(rng: Random, topology: Topology) -> tuple[Fault, ...]:
     most = {Kind.CRASH: 5, Kind.PAUSE: 3, Kind.ISOLATE: 3, Kind.CUT: 5, Kind.CUT_ONE_WAY: 4}
     faults = draw_faults(rng, nodes, most | {Kind.LOSSY: 4}, HEALED_US - 15 * SECOND, 20 * SECOND)
     return (*faults, Fault(Kind.CRASH, HEALED_US, FOR_GOOD_US, rng.choice(nodes)))
+
+
+def _from_readers(rng: Random, topology: Topology) -> tuple[Fault, ...]:
+    """Cuts between one proxy of a source and readers, which the other proxy still hears."""
+    cuts: list[Fault] = []
+    for source, pair in topology.pairs.items():
+        readers = [r.name for r in topology.replicas if source in r.producers]
+        some = readers if rng.random() < 0.5 else [rng.choice(readers)]
+        at, lasts = rng.randrange(8, 60) * SECOND, rng.randrange(5, 30) * SECOND
+        member = rng.choice(pair.members)
+        cuts += [Fault(Kind.CUT, at, lasts, member, reader) for reader in some]
+    return tuple(cuts)
 
 
 def _flapping(seed: int, chance: SeedTree) -> Scenario:

@@ -43,6 +43,9 @@ class Checker:
     def appended(self, node: str, stream: str, end: int, new: Sequence[Bucket]) -> None:
         """A replica appends buckets to its stable log, which ended at `end`."""
 
+    def extended(self, node: str, stream: str, new: Sequence[Bucket], *, leads: bool) -> None:
+        """One of the two proxies of a source appends to its log: new buckets, or a copy of some."""
+
     def delivered(self, client: str, what: Any, now: int) -> None:
         """A client proxy delivers to its application."""
 
@@ -111,8 +114,8 @@ def _telling(listeners: list[Callable[..., None]]) -> Callable[..., None]:
     if len(listeners) == 1:
         return listeners[0]
 
-    def tell(*args: Any) -> None:
+    def tell(*args: Any, **named: Any) -> None:
         for listener in listeners:
-            listener(*args)
+            listener(*args, **named)
 
     return tell

@@ -96,6 +96,8 @@ class Scenario:
     member_class: type[SourceMember] = SourceMember
     witness_class: type[SourceWitness] = SourceWitness
     member_host: type[MemberHost] = MemberHost
+    copy_buckets: int = 20
+    """The largest number of buckets in one copy of the log of a source with two proxies."""
     masks_source_faults: bool = False
     """Whether faults of a source's two proxies are so far apart that clients see nothing of it."""
 
@@ -173,8 +175,8 @@ class Run:
         if scenario.differs is None:  # what differs is not promised to be right, or in time
             checkers += [self.stable, EqualLogs(self.oracle), self.corrected]
             checkers += [*self._of_lanes(), Precision(topology), *timely]
-        if scenario.options.bounded and not topology.pairs:
-            checkers.append(BoundedLogs(scenario.options, self._log))
+        if scenario.options.bounded:
+            checkers.append(BoundedLogs(scenario.options, self._log, topology.pairs))
         if topology.pairs:
             one_log = OneLog(topology.pairs)
             checkers += [one_log, Acknowledged(one_log, self.producers, self.members)]
@@ -188,7 +190,7 @@ class Run:
             checkers.append(OneAtATime(peers, lambda name: self.replica(name).machine))
         self.clocks: dict[str, Clock] = {}
         """The clock of each node."""
-        if not scenario.clock_step_us and not topology.pairs:
+        if not scenario.clock_step_us:
             checkers.append(self._dated())
         self.probe = Probe(checkers + extra(self))
         self.world.tap = self._tap
@@ -250,9 +252,9 @@ class Run:
             return set().union(*(sources(one) for one in plans[stream].inputs))
 
         behind = {c.name: sources(c.stream) for c in s.topology.clients}
-        self.dated = EntryTimesKnown(
-            behind, self.clocks, self._hops * self._error_us + self._drift_us
-        )
+        hops = self._hops + bool(s.topology.pairs)  # a bucket may come by way of the standby
+        error_us = hops * self._error_us + self._drift_us
+        self.dated = EntryTimesKnown(behind, self.clocks, error_us, s.topology.pairs)
         return self.dated
 
     @property
@@ -283,6 +285,8 @@ class Run:
                 self._pushed_back |= any(o.pushed_back for o in host.machine.outputs.values())
             elif isinstance(host, SourceHost):
                 self._pushed_back |= host.dropped >= 0
+            elif isinstance(host, MemberHost):
+                self._pushed_back |= host.was_full
         return self._pushed_back
 
     # --- building ---------------------------------------------------------------------
@@ -334,9 +338,11 @@ class Run:
             member = (name, stream, other, pair.witness, consumers, s.options)
             make = _member(s.member_class, member, first=name == pair.members[0])
             rng = chance.stream(f"disk {name}")
-            hosts.append(
-                s.member_host(self.world, name, clock(), self.probe, make, producers, s.costs, rng)
+            host = s.member_host(
+                *(self.world, name, clock(), self.probe, make, producers, s.costs, rng),
+                s.copy_buckets,
             )
+            hosts.append(host)
         SimWitness(self.world, pair.witness, clock(), self.probe, s.witness_class, stream)
 
     def _engine(self, replica: str, stream: str) -> SharedEngine:
@@ -366,7 +372,7 @@ class Run:
 
     def _log(self, node: str, stream: str) -> SimLog:
         host = self.world.hosts[node]
-        assert isinstance(host, SourceHost | ReplicaHost)
+        assert isinstance(host, SourceHost | ReplicaHost | MemberHost)
         return host.log(stream)
 
     def source(self, name: str) -> SourceHost:

@@ -16,7 +16,8 @@ from australis.diagram.diagram_file import load
 from australis.diagram.model import Source
 from australis.kernel.errors import Stopped
 from australis.kernel.machine import Event, Message
-from australis.protocols.dpc.effects import BucketClosed
+from australis.protocols.dpc.effects import BucketClosed, LimitSource
+from australis.protocols.dpc.messages import ConsumerHeard
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.source_pair import (
     AcknowledgeRows,
@@ -267,6 +268,15 @@ def test_the_log_of_files_comes_out_the_same_at_the_standby(tmp_path: Path) -> N
     again.close()
 
 
+def test_a_limit_holds_for_a_source_that_is_started_later(push: tuple[Node, Node]) -> None:
+    a, b = push
+    b.port.limit(LimitSource("s", 5))
+    assert b.lead().full
+    assert not a.lead().full
+    for node in push:
+        node.close()
+
+
 def test_a_standing_survives(tmp_path: Path) -> None:
     path = tmp_path / "s" / "standing"
     assert read_standing(path) == Standing()
@@ -282,7 +292,10 @@ def test_a_standing_survives(tmp_path: Path) -> None:
 
 def test_messages_of_a_pair_go_round(push: tuple[Node, Node]) -> None:
     sign = SourceCopy(VIEW, -1, 5, 3, -1, -1, -1, -1)
-    for message in (VIEW, SourceClaim(VIEW), SourceHeld(VIEW, 1, 1, 5, -1), sign):
+    dated = replace(sign, trimmed_upto=4, incarnation=2, restored_upto=3, asked=(1, 99), at_us=100)
+    heard = ConsumerHeard("r for out", 1, 4, 250_000)
+    held = SourceHeld(VIEW, 1, 1, 5, -1, (heard,), 99)
+    for message in (VIEW, SourceClaim(VIEW), SourceHeld(VIEW, 1, 1, 5, -1), held, sign, dated):
         assert across(message) == message
     for node in push:
         node.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 from australis.protocols.dpc.messages import Bucket
@@ -21,9 +21,19 @@ class EntryTimesKnown(Checker):
     name = "entered"
 
     def __init__(
-        self, sources: Mapping[str, Set[str]], clocks: Mapping[str, Clock], error_us: int
+        self,
+        sources: Mapping[str, Set[str]],
+        clocks: Mapping[str, Clock],
+        error_us: int,
+        pairs: Collection[str] = (),
     ) -> None:
-        """A checker, given the sources that each client's stream is computed from."""
+        """A checker, given the sources that each client's stream is computed from.
+
+        Of `pairs` that have two proxies, by whose own clocks the copies of a log are, those buckets
+        are checked that hold rows: it is known which proxy made them.
+        """
+        self._pairs = pairs
+        self._made: dict[tuple[str, int, bytes], int] = {}
         self._sources = sources
         self._clocks = clocks
         self.error_us = error_us
@@ -36,10 +46,20 @@ class EntryTimesKnown(Checker):
         self.checked = 0
         self.worst = 0
 
+    def extended(self, node: str, stream: str, new: Sequence[Bucket], *, leads: bool) -> None:
+        for bucket in new:
+            if leads and bucket.batch is not None:
+                made = (stream, bucket.number, bucket.batch.value)
+                self._made[made] = self._world(node, bucket)
+
     def entered(self, source: str, new: Sequence[Bucket], now: int) -> None:
         times = self._entered.setdefault(source, {})
         for bucket in new:
-            times.setdefault(bucket.number, self._world(source, bucket))
+            if source not in self._pairs:
+                times.setdefault(bucket.number, self._world(source, bucket))
+            elif bucket.batch is not None:
+                made = (source, bucket.number, bucket.batch.value)
+                times.setdefault(bucket.number, self._made[made])
 
     def _world(self, node: str, bucket: Bucket) -> int:
         return self._clocks[node].world(bucket.entered_us)

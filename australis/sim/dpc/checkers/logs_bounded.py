@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.options import DpcOptions
@@ -11,20 +11,45 @@ from australis.sim.dpc.store import SimLog, bytes_of
 
 
 class BoundedLogs(Checker):
-    """Nothing is appended to a full log, so that it exceeds its bounds by one release at most."""
+    """Nothing is appended to a full log, so that it exceeds its bounds by one release at most.
+
+    The copy of a source's log at its standby may exceed them by the largest release of the source.
+    """
 
     name = "log bounds"
 
-    def __init__(self, options: DpcOptions, log: Callable[[str, str], SimLog]) -> None:
-        """A checker of logs that are found by node and stream."""
+    def __init__(
+        self,
+        options: DpcOptions,
+        log: Callable[[str, str], SimLog],
+        pairs: Collection[str] = (),
+    ) -> None:
+        """A checker of logs that are found by node and stream, with the sources of two proxies."""
         self._options = options
+        self._pairs = pairs
         self._log = log
+        self._released: dict[str, tuple[int, int]] = {}
+        """The bytes and buckets of the largest release of each source with two proxies."""
 
     def appended(self, node: str, stream: str, end: int, new: Sequence[Bucket]) -> None:
         log = self._log(node, stream)
         self._look(node, stream, log.kept_bytes, log.end - log.trimmed_upto)
 
+    def extended(self, node: str, stream: str, new: Sequence[Bucket], *, leads: bool) -> None:
+        log = self._log(node, stream)
+        held_bytes, buckets = log.kept_bytes, log.end - log.trimmed_upto
+        largest = self._released.get(stream, (0, 0))
+        if leads:
+            size = sum(map(bytes_of, new))
+            self._released[stream] = (max(size, largest[0]), max(len(new), largest[1]))
+        elif new:
+            held_bytes -= largest[0]
+            buckets -= largest[1]
+        self._look(node, stream, held_bytes, buckets)
+
     def entered(self, source: str, new: Sequence[Bucket], now: int) -> None:
+        if source in self._pairs:
+            return
         log = self._log(source, source)
         before = log.kept_bytes - sum(map(bytes_of, new))
         self._look(source, source, before, log.end - log.trimmed_upto - len(new))

@@ -141,10 +141,18 @@ def _show_round(one: Round) -> None:
     settled = "never settled" if facts.settled_s is None else f"settled in {facts.settled_s:.1f} s"
     click.echo(f"round {one.round:<4} seed {one.seed:<5} {one.scenario:24} ", nl=False)
     click.secho("ok    " if one.ok else "FAILS ", fg="green" if one.ok else "red", nl=False)
+    judged = one.facts.judged
+    seen = (
+        f", {judged.delays:,} delays and {judged.compared:,} tentative buckets judged"
+        if judged
+        else ""
+    )
     click.echo(
         f"{len(one.faults)} faults, {facts.got:,} of {facts.expected:,} tuples,"
-        f" {facts.tentative:,} tentative, {settled}, {one.took_s:.0f} s, load {one.load:g}"
+        f" {facts.tentative:,} tentative{seen}, {settled}, {one.took_s:.0f} s, load {one.load:g}"
     )
+    if one.unjudged:
+        click.secho(f"  judged {', '.join(one.unjudged)}", fg="yellow")
     for miss in one.misses:
         click.echo(f"  {miss}")
 
@@ -162,14 +170,19 @@ def _show(finished: list[Round]) -> None:
             click.secho(f"  {miss}", fg="red")
         click.echo(f"  again: australis scenario run {failed.file}; files: {failed.logs}")
     said = summary(finished)
+    judged = said["judged"]
     figures = (
         f"{said['rounds']} rounds, {said['faults']} faults, {said['tuples']:,} tuples,"
         f" {said['lost']} lost, {said['duplicated']} duplicated; {said['tentative']} rounds with"
-        f" tentative results; {said['judged']:,} delays judged; settled after"
+        f" tentative results; judged are {judged['delays']:,} delays, masking for"
+        f" {judged['masked_s']:,.0f} s, {judged['compared']:,} tentative buckets by content,"
+        f" {judged['precise']:,} by what they say is missing; settled after"
         f" {said['settled_s']['median']} s (median), {said['settled_s']['longest']} s (longest);"
         f" restarted nodes stable within {said['recovered_s']} s"
     )
     click.echo(figures)
+    for number, what in said["unjudged"].items():
+        click.secho(f"round {number} judged {', '.join(what)}", fg="yellow")
     broken = len(said["broken"])
     verdict = (
         f"{broken} of {said['rounds']} rounds broke a promise" if broken else "all promises kept"

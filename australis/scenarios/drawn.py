@@ -141,7 +141,7 @@ def _document(seed: int, engine: Engine) -> dict[str, Any]:
         "diagram": written,
         "replicas": {fragment: list(nodes) for fragment, nodes in places.replicas.items()},
         "sources": places.sources,
-        "reads": rng.choice(diagram.results),
+        "reads": list(diagram.results),
         "max_delay": f"{max_delay_s} s",
         "lasts": format_duration(lasts_ms * MILLISECOND),
         "faults": [_written(fault) for fault in faults],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +18,12 @@ from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import AustralisError, Stopped
 from australis.runtime.admin import NoAnswer
 from australis.runtime.supervise import last_line
-from australis.runtime.testbed import START_TIMEOUT_S, Computed, Testbed, free_ports
+from australis.runtime.testbed import START_TIMEOUT_S, Computed, Testbed, free_ports, stable_upto
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.recorded import Schedule, judge
 from australis.scenarios.simulated import machine_faults
 from australis.scenarios.story import starts, story
+from australis.scenarios.traced import save_traces
 from australis.scenarios.verdict import Course, Verdict, verdict_on
 from australis.sim.harness.story import Line, Tone
 
@@ -44,7 +45,7 @@ def run(
     place = directory or Path(tempfile.mkdtemp(prefix="australis-"))
     keep = directory is not None
     try:
-        trial = Stage(write(scenario, place, engine), scenario.stream)
+        trial = Stage(write(scenario, place, engine), scenario.streams)
         performance = _Performance(scenario, trial, say)
         course = performance.course()
         known = trial.computed()
@@ -84,7 +85,10 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
         "replicas": {fragment: list(nodes) for fragment, nodes in cluster.replicas.items()},
         "sources": cluster.sources,
         "policies": asdict(cluster.policies),
-        "clients": {CLIENT: {"stream": scenario.stream, "hedge": cluster.clients[CLIENT].hedge}},
+        "clients": {
+            name: {"stream": client.stream, "hedge": client.hedge}
+            for name, client in cluster.clients.items()
+        },
         "faults": "allowed",
     }
     if cluster.hop_us is not None:
@@ -108,8 +112,8 @@ def _promise(result: ResultPromise) -> dict[str, str]:
 class Stage(Testbed):
     """A trial on which the faults of a scenario are inflicted."""
 
-    def __init__(self, path: Path, stream: str) -> None:
-        super().__init__(path, stream)
+    def __init__(self, path: Path, streams: Sequence[str]) -> None:
+        super().__init__(path, streams[0], also=streams[1:])
         self._down: set[str] = set()
 
     def begin(self, fault: Fault) -> None:
@@ -120,6 +124,7 @@ class Stage(Testbed):
                     self._down.add(node)
                     self.kill(node)
                     if fault.kind is FaultKind.LOSE_DISK:
+                        save_traces(self.base, self.cluster.state, node)
                         shutil.rmtree(self.base / self.cluster.state / node)
                 case FaultKind.PAUSE:
                     self.pause(node)
@@ -143,17 +148,23 @@ class Stage(Testbed):
     def _touch(self, node: str, fault: Fault) -> bool:
         """Cut or slow a link; returns whether both ends have answered."""
         try:
-            if fault.kind is FaultKind.CUT:
-                self._network.cut(node, fault.other, one_way=fault.one_way)
-            else:
-                by_s = seconds(fault.by_us)
-                self._network.slow(node, fault.other, by_s, one_way=fault.one_way)
+            for other in self._others(fault):
+                if fault.kind is FaultKind.CUT:
+                    self._network.cut(node, other, one_way=fault.one_way)
+                else:
+                    by_s = seconds(fault.by_us)
+                    self._network.slow(node, other, by_s, one_way=fault.one_way)
         except NoAnswer:
             return False
         return True
 
     def _heal(self, node: str, fault: Fault) -> bool:
-        return not self._network.heal(node, fault.other)
+        silent = [self._network.heal(node, other) for other in self._others(fault)]
+        return not any(silent)
+
+    def _others(self, fault: Fault) -> list[str]:
+        """The other ends of a link: a node, or all clients."""
+        return [*self.cluster.clients] if fault.other == CLIENT else [fault.other]
 
     def _patiently(self, what: Callable[[], bool]) -> None:
         """Send a request to nodes, with retries, since a node that just started may not listen
@@ -210,7 +221,7 @@ class _Performance:
             broken = (f"the run could not go on: {error}",)
             self._end_s = time.monotonic()
         return Course(
-            list(self._trial.heard),
+            {stream: list(heard) for stream, heard in self._trial.heard_of.items()},
             self._begin_s,
             self._healed_s,
             self._healed_bucket,
@@ -293,7 +304,8 @@ class _Performance:
         upto = trial.closed()
 
         def settled() -> bool:
-            return trial.stable_upto >= upto and not trial.uncorrected
+            everything = all(stable_upto(heard) >= upto for heard in trial.heard_of.values())
+            return everything and not trial.uncorrected
 
         trial.until(settled, "the client has not got everything", START_TIMEOUT_S)
         trial.wait_until_stable(timeout_s=START_TIMEOUT_S)

@@ -14,26 +14,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from australis.deployment.sinks import readers
 from australis.kernel.durations import SECOND
 from australis.kernel.machine import Message
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
-from australis.protocols.dpc.topology import deploy, dpc_options
+from australis.protocols.dpc.topology import dpc_options
 from australis.runtime.client import Change, ChangeKind
 from australis.runtime.files import FileDisk
-from australis.runtime.testbed import Computed, Testbed, lateness
+from australis.runtime.testbed import Computed, Testbed, lateness, stable_upto
 from australis.scenarios import replayed, traced
+from australis.scenarios.traced import topology_of
+from australis.scenarios.verdict import Judged
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
 from australis.sim.dpc.checkers.logs import EqualLogs
 from australis.sim.dpc.checkers.masked import ShortFailuresMasked
+from australis.sim.dpc.checkers.progress import ForwardProgress
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.faults import Fault
-from australis.sim.dpc.faults import Kind as FaultOf
 from australis.sim.dpc.probes import Checker, Violation
 from australis.sim.dpc.run import in_time, more_us
-from australis.sim.dpc.truth import Truth
+from australis.sim.dpc.truth import Truth, merge
 from australis.streams.log import StableLog
 
 BUSY_US = SECOND
@@ -56,8 +57,7 @@ class Judgement:
 
     broken: tuple[str, ...]
     """The broken promises; empty if all were kept."""
-    judged: int
-    """The number of buckets of sources whose delay was judged."""
+    judged: Judged
 
 
 def broken_promises(trial: Testbed) -> list[str]:
@@ -71,19 +71,21 @@ def judge(
     """Apply the checkers to a finished trial; with a schedule of faults those of delays too."""
     record = _Record(trial, known, began_s)
     oracle: Any = record
-    clients = {record.client: trial.stream}
+    clients = {name: place.stream for name, place in trial.cluster.clients.items()}
     checkers: list[Checker] = [
         StableAtClients(oracle, clients),
         Corrected(clients),
         EqualLogs(oracle),
     ]
-    timely = [] if schedule is None else _timely(record, schedule)
-    checkers += timely
-    wiped = {f.node for f in schedule.faults if f.kind is FaultOf.WIPE} if schedule else set()
+    timely = None if schedule is None else _Timely.of(record, schedule)
+    checkers += [] if timely is None else timely.checkers
     found = [said for checker in checkers if (said := record.tell(checker))]
-    found += replayed.broken_promises(trial, record.known, record.upto)
-    judged = sum(checker.checked for checker in timely if isinstance(checker, BoundedDelay))
-    return Judgement((*found, *traced.broken_promises(trial, wiped)), judged)
+    faults = None if schedule is None else schedule.faults
+    lanes = replayed.judge(trial, record.known, record.upto, faults)
+    found += [*lanes.broken, *traced.broken_promises(trial, faults or ())]
+    delays, masked_s = (0, 0.0) if timely is None else timely.judged
+    cut = tuple(traced.incomplete(trial))
+    return Judgement(tuple(found), Judged(delays, masked_s, lanes.compared, lanes.precise, cut))
 
 
 class _Record:
@@ -94,12 +96,15 @@ class _Record:
 
     def __init__(self, trial: Testbed, known: Computed, began_s: float) -> None:
         self.trial = trial
-        (self.client,) = trial.cluster.clients
         self._began_s = began_s
         self._first = trial.base_bucket + 1
-        self.heard = list(trial.heard)
-        stable = (h.change.bucket for h in self.heard if h.change.kind is ChangeKind.INSERTION)
-        self.upto = max(stable, default=trial.base_bucket)
+        self.heard = [
+            (name, heard)
+            for name, place in trial.cluster.clients.items()
+            for heard in trial.heard_of[place.stream]
+        ]
+        """What each client heard."""
+        self.upto = max(trial.base_bucket, *map(stable_upto, trial.heard_of.values()))
         self.known = known
 
     def same(self, stream: str, bucket: Bucket) -> bool:
@@ -116,11 +121,11 @@ class _Record:
         try:
             for node, stream, buckets in self._logs():
                 checker.appended(node, stream, buckets[0].number - 1, buckets)
-            for one in self.heard:
+            for client, one in self.heard:
                 at = self.moment(one.at)
                 if at < 0 and isinstance(checker, ShortFailuresMasked):
                     continue  # while nodes start, those that are not there yet are an outage
-                checker.delivered(self.client, self._message(one.change), at)
+                checker.delivered(client, self._message(one.change), at)
             checker.finish()
         except Violation as broken:
             return str(broken)
@@ -175,35 +180,65 @@ def _rows(batch: pa.RecordBatch | None) -> list[dict[str, Any]]:
     return [] if batch is None else batch.to_pylist()
 
 
-def _timely(record: _Record, schedule: Schedule) -> list[Checker]:
+@dataclass(frozen=True)
+class _Timely:
     """The checkers that depend on when each part really worked."""
-    trial = record.trial
-    options = dpc_options(trial.cluster, trial.diagram)
-    topology = deploy(trial.diagram, trial.cluster.machines, readers(trial.cluster, trial.diagram))
-    truth = _SlowTruth(topology, schedule.faults, options, schedule.end_us)
-    truth.recovery_us = schedule.recovery_us
-    hops = 1 + max(o.hops_ahead for replica in topology.replicas for o in replica.outputs)
-    slack = options.bucket_us + BUSY_US
-    outages = {c.name: truth.outages(c) for c in topology.clients}
-    shortest = options.max_delay_us - hops * options.hop_us - slack
-    more = more_us(options, topology.clients)
-    settling = truth.switch_us + options.max_delay_us + slack
-    masked = ShortFailuresMasked(outages, shortest, settling, more_us=more)
-    good = {c.name: truth.good_paths(c) for c in topology.clients if in_time(options, c)}
-    first = min((fault.at_us for fault in schedule.faults), default=schedule.end_us)
-    quiet = [h for h in record.heard if 0 <= record.moment(h.at) < first]
-    delay = BoundedDelay(good, options.max_delay_us + slack, from_bucket=0, more_us=more)
-    lag_s = statistics.median(lateness(quiet, trial.diagram) or [0.0])
-    for bucket, at in record.closed(lag_s):
-        for source in trial.cluster.sources:
-            delay.entered(source, [bucket], at)
-    return [masked, delay]
+
+    masked: ShortFailuresMasked
+    delay: BoundedDelay
+    progress: ForwardProgress
+    clients: tuple[str, ...]
+    end_us: int
+
+    @classmethod
+    def of(cls, record: _Record, schedule: Schedule) -> _Timely:
+        """The checkers of a finished run."""
+        trial = record.trial
+        options = dpc_options(trial.cluster, trial.diagram)
+        topology = topology_of(trial)
+        truth = _SlowTruth(topology, schedule.faults, options, schedule.end_us)
+        truth.recovery_us = schedule.recovery_us
+        hops = 1 + max(o.hops_ahead for replica in topology.replicas for o in replica.outputs)
+        slack = options.bucket_us + BUSY_US
+        outages = {c.name: truth.outages(c) for c in topology.clients}
+        shortest = options.max_delay_us - hops * options.hop_us - slack
+        more = more_us(options, topology.clients)
+        settling = truth.switch_us + options.max_delay_us + slack
+        masked = ShortFailuresMasked(outages, shortest, settling, more_us=more)
+        good = {c.name: truth.good_paths(c) for c in topology.clients if in_time(options, c)}
+        delay = BoundedDelay(good, options.max_delay_us + slack, from_bucket=0, more_us=more)
+        first = min((fault.at_us for fault in schedule.faults), default=schedule.end_us)
+        quiet = [h for _, h in record.heard if 0 <= record.moment(h.at) < first]
+        lag_s = statistics.median(lateness(quiet, trial.diagram) or [0.0])
+        for bucket, at in record.closed(lag_s):
+            for source in trial.cluster.sources:
+                delay.entered(source, [bucket], at)
+        down = merge((f.at_us, truth.settled_us(f)) for f in schedule.faults)
+        longest = max((end - begin for begin, end in down), default=0)
+        names = tuple(outages)
+        progress = ForwardProgress(names, longest + settling, schedule.end_us)
+        return cls(masked, delay, progress, names, schedule.end_us)
+
+    @property
+    def checkers(self) -> list[Checker]:
+        """All of them."""
+        return [self.masked, self.delay, self.progress]
+
+    @property
+    def judged(self) -> tuple[int, float]:
+        """The number of delays that were judged, and the seconds in which failures were masked."""
+        judged_us = (self.masked.judged_us(client, self.end_us) for client in self.clients)
+        return self.delay.checked, sum(judged_us) / SECOND
 
 
 class _SlowTruth(Truth):
     """The working times with the longer recovery of real processes."""
 
     recovery_us = 0
+
+    def settled_us(self, fault: Fault) -> int:
+        """When all parts have recovered from a fault and found each other again."""
+        return fault.until_us + self._settling_us(fault)
 
     def _recovery_us(self, fault: Fault) -> int:
         found = super()._recovery_us(fault)

@@ -26,6 +26,11 @@ Nodes = Annotated[
     Meta(description="a node or a list of nodes"),
 ]
 
+Streams = Annotated[
+    Text | Annotated[tuple[Text, ...], Meta(min_length=1)],
+    Meta(description="a stream or a list of streams"),
+]
+
 
 class FaultSettings(Settings, frozen=True, kw_only=True):
     """A fault of some nodes, once or several times."""
@@ -95,7 +100,7 @@ class ScenarioFile(Settings, frozen=True, kw_only=True):
     diagram: Annotated[Text | dict[str, Any], Meta(description="a file, or a diagram itself")]
     replicas: Section[Nodes]
     sources: Section[Text]
-    reads: Text | None = None
+    reads: Streams | None = None
     max_delay: Span = Span(Cluster.max_delay_us)
     hop: Span | None = None
     heartbeat: Span = Span(Cluster.heartbeat_us)
@@ -144,7 +149,8 @@ def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluste
     computing = [node for nodes in replicas.values() for node in nodes]
     names = dict.fromkeys([*computing, *said.sources.values()])
     places = document.places
-    reads = said.reads or _only_result(document, diagram)
+    reads = several(said.reads) if said.reads else (_only_result(document, diagram),)
+    clients = [CLIENT, *(f"{CLIENT}_{stream}" for stream in reads[1:])]
     return Cluster(
         name=document.word("scenario"),
         diagram_path="diagram.yaml",
@@ -160,7 +166,10 @@ def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluste
         sources=said.sources,
         policies=said.policies.meaning,
         results=promises(said.results),
-        clients={CLIENT: ClientPlace(CLIENT, reads, said.hedge)},
+        clients={
+            client: ClientPlace(client, stream, said.hedge)
+            for client, stream in zip(clients, reads, strict=True)
+        },
         faults=True,
         place=document.origin,
         places=places
@@ -172,7 +181,7 @@ def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluste
 def _only_result(document: Document, diagram: Diagram) -> str:
     if len(diagram.results) != 1:
         raise UserError(
-            f"has several results ({', '.join(diagram.results)}): say which one the client 'reads'",
+            f"has several results ({', '.join(diagram.results)}): say which the client 'reads'",
             name=diagram.name,
             place=document.place("diagram"),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from australis.protocols.dpc.topology import Topology, deploy, dpc_options
 from australis.runtime.client import Change, ChangeKind
 from australis.runtime.sources import open_reader
 from australis.runtime.sources.replay import stamped
-from australis.runtime.testbed import Heard, computed
+from australis.runtime.testbed import Heard, computed, stable_upto
 from australis.scenarios.model import Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.verdict import Course, Verdict, verdict_on
 from australis.sim.dpc import faults as sim
@@ -50,7 +50,7 @@ def run(scenario: Scenario, change: Callable[[Setup], Setup] = lambda setup: set
     """Run a scenario, possibly a changed one; each promise that a checker finds broken is a
     miss.
     """
-    listener = Listener()
+    listener = Listener({name: c.stream for name, c in scenario.cluster.clients.items()})
     setup = change(setup_of(scenario))
     outcome = Run(setup, extra=lambda _: [listener]).execute()
     healed_us = WARM_UP_US + scenario.healed_us
@@ -62,8 +62,8 @@ def run(scenario: Scenario, change: Callable[[Setup], Setup] = lambda setup: set
         seconds(setup.safety_us),
         () if outcome.violation is None else (f"a promise was broken: {outcome.violation}",),
     )
-    stable = (h.change.bucket for h in course.heard if h.change.kind is ChangeKind.INSERTION)
-    known = computed(setup.topology.diagram, Path(), max(stable, default=0))
+    upto = max(0, *map(stable_upto, course.heard.values()))
+    known = computed(setup.topology.diagram, Path(), upto)
     return verdict_on(scenario, "sim", known, course)
 
 
@@ -153,15 +153,17 @@ class ReplayedSource(SourceHost):
 
 
 class Listener(Checker):
-    """Records what the client receives."""
+    """Records what the clients receive."""
 
     name = "listener"
 
-    def __init__(self) -> None:
-        self.told: list[Heard] = []
+    def __init__(self, clients: Mapping[str, str]) -> None:
+        self._clients = clients
+        self.told: dict[str, list[Heard]] = {stream: [] for stream in clients.values()}
+        """What was received of each stream."""
 
     def delivered(self, client: str, what: Any, now: int) -> None:
-        self.told.append(Heard(seconds(now), _change(what)))
+        self.told[self._clients[client]].append(Heard(seconds(now), _change(what)))
 
 
 def _change(what: Any) -> Change:

@@ -55,7 +55,7 @@ def test_a_scenario() -> None:
     assert list(one.cluster.nodes) == ["a", "b", "e1", "e2"]
     assert one.cluster.replicas == {"all": ("a", "b")}
     assert (one.cluster.max_delay_us, one.cluster.heartbeat_us) == (2 * SECOND, 50 * MILLISECOND)
-    assert one.stream == "all"
+    assert one.streams == ("all",)
     assert (one.expected.words, one.expected.within_us) == ({"stable": "equal"}, None)
     assert (one.faults, one.healed_us) == ((), 0)
 

@@ -104,10 +104,15 @@ class Scenario:
     @property
     def let_go(self) -> set[str]:
         """The nodes that are away for so long that logs need not wait for them."""
-        skips = self.options.log.bounded and self.options.log.full is WhenFull.SKIP
-        leases = self.options.leases.items()
-        waits = {n: ABSENT_US if skips else one.silence_us or FOR_EVER_US for n, one in leases}
-        return {f.node for f in self.faults if f.lasts_us >= waits.get(f.node, FOR_EVER_US)}
+        return let_go(self.options, self.faults)
+
+
+def let_go(options: DpcOptions, faults: Iterable[Fault]) -> set[str]:
+    """The nodes that are away for so long that logs need not wait for them."""
+    skips = options.log.bounded and options.log.full is WhenFull.SKIP
+    leases = options.leases.items()
+    waits = {n: ABSENT_US if skips else one.silence_us or FOR_EVER_US for n, one in leases}
+    return {f.node for f in faults if f.lasts_us >= waits.get(f.node, FOR_EVER_US)}
 
 
 @dataclass
@@ -162,7 +167,12 @@ class Run:
                 behind_losses(topology, scenario.faults),
             ),
             self.loss,
-            DifferencesAnnounced(topology, scenario, lambda: self.world.now),
+            DifferencesAnnounced(
+                topology,
+                scenario.options.heartbeat_us,
+                lambda: self.world.now,
+                expected=scenario.differs is not None,
+            ),
             self.coverage,
         ]
         timely = self._timely()

@@ -174,7 +174,8 @@ def _show(finished: list[Round]) -> None:
     figures = (
         f"{said['rounds']} rounds, {said['faults']} faults, {said['tuples']:,} tuples,"
         f" {said['lost']} lost, {said['duplicated']} duplicated; {said['tentative']} rounds with"
-        f" tentative results; judged are {judged['delays']:,} delays, masking for"
+        f" tentative results; judged are {judged['delays']:,} delays"
+        f" ({judged['in_failures']:,} during faults), masking for"
         f" {judged['masked_s']:,.0f} s, {judged['compared']:,} tentative buckets by content,"
         f" {judged['precise']:,} by what they say is missing; settled after"
         f" {said['settled_s']['median']} s (median), {said['settled_s']['longest']} s (longest);"

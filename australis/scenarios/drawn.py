@@ -9,7 +9,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
@@ -23,7 +23,7 @@ from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.kernel.durations import MILLISECOND, format_duration
 from australis.kernel.rng import SeedTree
-from australis.scenarios.check import interfere
+from australis.scenarios.check import interfere, lost_fragments, reach
 from australis.scenarios.model import CLIENT, Fault, FaultKind
 from australis.yamlfile.document import parse
 
@@ -95,6 +95,21 @@ SHAPES: dict[str, Shape] = {
 """The diagrams that are drawn, by name."""
 
 
+QUIET_MS = 2000
+"""How much longer the quiet time before the first fault is than `max_delay` and a bucket."""
+
+
+POLICIES: tuple[tuple[str, str | bool], ...] = (
+    ("up_failure", "delay"),
+    ("up_failure", "suspend"),
+    ("stabilization", "process"),
+    ("stabilization", "suspend"),
+    ("staggered", True),
+    ("hedged", True),
+)
+"""The policies that are drawn, one at a time."""
+
+
 @dataclass(frozen=True)
 class Pace:
     """What suits the speed of an engine."""
@@ -102,7 +117,7 @@ class Pace:
     buckets_ms: tuple[int, ...]
     delays_s: tuple[int, ...]
     lasts_s: tuple[int, int]
-    """How long a round lasts beyond its `max_delay`."""
+    """How long a round lasts after its quiet time and its `max_delay`."""
     faults: tuple[int, int]
     """The smallest and the largest number of draws of a fault."""
     longest_ms: int
@@ -133,8 +148,12 @@ def _document(seed: int, engine: Engine) -> dict[str, Any]:
     diagram = load_document(parse(yaml.safe_dump(written, sort_keys=False), "drawn"))
     places = _Places.drawn(diagram, chance.stream("places"), pace)
     max_delay_s = rng.choice(pace.delays_s)
-    lasts_ms = 1000 * (rng.randint(*pace.lasts_s) + max_delay_s)
-    faults = _Faults(places, chance.stream("faults"), pace, lasts_ms, 1000 * max_delay_s).drawn()
+    max_delay_ms = 1000 * max_delay_s
+    # Whether results are in time is known after max_delay, and what a busy machine may add.
+    quiet_ms = max_delay_ms + QUIET_MS + diagram.bucket_us // MILLISECOND
+    lasts_ms = quiet_ms + 1000 * rng.randint(*pace.lasts_s) + max_delay_ms
+    rng_faults = chance.stream("faults")
+    faults = _Faults(places, rng_faults, pace, quiet_ms, lasts_ms, max_delay_ms).drawn()
     return {
         "scenario": f"{name}_{seed}",
         "says": f"Every promise is kept whatever fails (drawn from seed {seed}).",
@@ -143,10 +162,43 @@ def _document(seed: int, engine: Engine) -> dict[str, Any]:
         "sources": places.sources,
         "reads": list(diagram.results),
         "max_delay": f"{max_delay_s} s",
+        **_choices(chance.stream("choices"), diagram, pace),
         "lasts": format_duration(lasts_ms * MILLISECOND),
         "faults": [_written(fault) for fault in faults],
-        "expect": {"stable": "equal", "corrected": "all", "within": f"{pace.within_s} s"},
+        "expect": {
+            "stable": "told" if lost_fragments(places.replicas, faults) else "equal",
+            "corrected": "all",
+            "within": f"{pace.within_s} s",
+        },
     }
+
+
+def _choices(rng: Random, diagram: Diagram, pace: Pace) -> dict[str, Any]:
+    """The choices of a deployment, in half of the rounds; the others keep the defaults."""
+    written: dict[str, Any] = {}
+    if rng.random() < 0.35:
+        chained = _reads_replicas(diagram)
+        policies = [one for one in POLICIES if one[0] != "hedged" or chained]
+        written["policies"] = dict([rng.choice(policies)])
+    never = written.get("policies") == {"up_failure": "suspend"}
+    if rng.random() < 0.3 and not never:
+        promise = {"max_delay": f"{rng.choice(pace.delays_s)} s"}
+        promised = rng.choice([promise, promise, {"tentative": "never"}])
+        written["results"] = {rng.choice(diagram.results): promised}
+    if rng.random() < 0.2:
+        written["hedge"] = 2
+    return written
+
+
+def _reads_replicas(diagram: Diagram) -> bool:
+    """Whether a fragment reads from another one."""
+    home = {plan.output: f.name for f in cut(diagram) for plan in f.plans}
+    return any(
+        home.get(stream, f.name) != f.name
+        for f in cut(diagram)
+        for plan in f.plans
+        for stream in plan.inputs
+    )
 
 
 def _diagram(name: str, rng: Random, pace: Pace) -> dict[str, Any]:
@@ -171,6 +223,8 @@ class _Places:
 
     replicas: dict[str, tuple[str, ...]]
     sources: dict[str, str]
+    rebuilt: frozenset[str]
+    """The fragments whose states upstream logs rebuild if no replica has them."""
 
     @classmethod
     def drawn(cls, diagram: Diagram, rng: Random, pace: Pace) -> _Places:
@@ -182,7 +236,9 @@ class _Places:
             replicas[fragment.name] = tuple(sorted(rng.sample(pool, count)))
         used = sorted({node for nodes in replicas.values() for node in nodes})
         homes = rng.choice([("e0", "e1"), ("e0", "e0"), (rng.choice(used), "e1")])
-        return cls(replicas, {s.name: home for s, home in zip(diagram.sources, homes, strict=True)})
+        sources = {s.name: home for s, home in zip(diagram.sources, homes, strict=True)}
+        rebuilt = (f.name for f in cut(diagram) if reach(f, diagram) is not None)
+        return cls(replicas, sources, frozenset(rebuilt))
 
     @property
     def computing(self) -> list[str]:
@@ -214,6 +270,8 @@ class _Faults:
     places: _Places
     rng: Random
     pace: Pace
+    quiet_ms: int
+    """The time before the first fault, from which delays are known that the machine gives."""
     lasts_ms: int
     max_delay_ms: int
 
@@ -221,7 +279,7 @@ class _Faults:
         """At least one fault, in the order in which they begin."""
         # Without starvation hardly any result would be tentative: it is drawn twice as often.
         kinds = [self.kill, self.pause, self.lose_disk, self.cut, self.flap, self.slow]
-        kinds += [self.starve, self.starve]
+        kinds += [self.starve, self.starve, self.lose_all]
         chosen: list[Fault] = []
         left = self.rng.randint(*self.pace.faults)
         while left:
@@ -233,18 +291,18 @@ class _Faults:
                 left -= 1
         return sorted(chosen, key=lambda fault: fault.at_us)
 
-    def _survives(self, faults: Iterable[Fault]) -> bool:
-        """Whether some replica of each fragment, and each source, never loses its disk."""
+    def _survives(self, faults: Sequence[Fault]) -> bool:
+        """Whether all states are left or can be rebuilt, and no source loses its disk."""
         lost = {n for f in faults if f.kind is FaultKind.LOSE_DISK for n in f.nodes}
-        kept = all({*nodes} - lost for nodes in self.places.replicas.values())
-        return kept and not lost & {*self.places.sources.values()}
+        for_ever = lost_fragments(self.places.replicas, faults) - self.places.rebuilt
+        return not for_ever and not lost & {*self.places.sources.values()}
 
     def _span(self) -> tuple[int, int]:
         """When a fault begins, and how long it lasts; short ones are as likely as long ones."""
         return self._at(int(200 * (self.pace.longest_ms / 200) ** self.rng.random()))
 
     def _at(self, duration_ms: int) -> tuple[int, int]:
-        at_ms = self.rng.randrange(300, self.lasts_ms - duration_ms)
+        at_ms = self.rng.randrange(self.quiet_ms, self.lasts_ms - duration_ms)
         return at_ms // 10 * 10 * MILLISECOND, duration_ms // 10 * 10 * MILLISECOND
 
     def kill(self) -> list[Fault]:
@@ -264,6 +322,11 @@ class _Faults:
         node = self.rng.choice(self.places.computing)
         return [Fault(FaultKind.LOSE_DISK, (node,), *self._span())]
 
+    def lose_all(self) -> list[Fault]:
+        """All nodes with replicas of a fragment."""
+        nodes = self.rng.choice([*self.places.replicas.values()])
+        return [Fault(FaultKind.LOSE_DISK, nodes, *self._span())]
+
     def cut(self) -> list[Fault]:
         """One link, or those of all replicas of a fragment to a source."""
         nodes, other = self.rng.choice(self.places.links)
@@ -273,7 +336,8 @@ class _Faults:
     def flap(self) -> list[Fault]:
         """A link that fails again and again."""
         nodes, other = self.rng.choice(self.places.links)
-        first_ms, every_ms = 10 * self.rng.randint(50, 300), 10 * self.rng.randint(80, 160)
+        first_ms = self.quiet_ms // 10 * 10 + 10 * self.rng.randint(50, 300)
+        every_ms = 10 * self.rng.randint(80, 160)
         spans = [
             (first_ms + i * every_ms, 10 * self.rng.randint(20, 70))
             for i in range(self.rng.randint(3, 5))

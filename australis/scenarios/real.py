@@ -19,6 +19,7 @@ from australis.kernel.errors import AustralisError, Stopped
 from australis.runtime.admin import NoAnswer
 from australis.runtime.supervise import last_line
 from australis.runtime.testbed import START_TIMEOUT_S, Computed, Testbed, free_ports, stable_upto
+from australis.scenarios.check import lost_fragments
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.recorded import Schedule, judge
 from australis.scenarios.simulated import machine_faults
@@ -275,10 +276,16 @@ class _Performance:
         end_us = int((self._end_s - self._begin_s) * SECOND)
         took = starts(self._trial, self._begin_s)
         recovery_us = int(min(took.first_s, MAX_RECOVERY_S) * SECOND)
-        schedule = Schedule(tuple(faults), end_us, recovery_us)
+        lost = lost_fragments(self._scenario.cluster.replicas, self._happened)
+        lost_us = self._first_lost_us() if lost else None
+        schedule = Schedule(tuple(faults), end_us, recovery_us, lost_us)
         found = judge(self._trial, known, self._begin_s, schedule)
         broken = tuple(f"a promise was broken: {said}" for said in found.broken)
         return replace(course, broken=broken, judged=found.judged, recovered_s=took.again_s)
+
+    def _first_lost_us(self) -> int:
+        """When the first disk was lost."""
+        return min(f.at_us for f in self._happened if f.kind is FaultKind.LOSE_DISK)
 
     def story(self) -> tuple[str, ...]:
         """What happened and when."""

@@ -33,7 +33,7 @@ from australis.sim.dpc.checkers.progress import ForwardProgress
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.faults import Fault
 from australis.sim.dpc.probes import Checker, Violation
-from australis.sim.dpc.run import in_time, more_us
+from australis.sim.dpc.run import FOR_EVER_US, in_time, more_us
 from australis.sim.dpc.truth import Truth, merge
 from australis.streams.log import StableLog
 
@@ -49,6 +49,14 @@ class Schedule:
     end_us: int
     recovery_us: int
     """The time that a node needs to recover, beyond that of a simulated node."""
+    lost_us: int | None = None
+    """When the replicas of a fragment began to lose their disks, all of them in the end, after
+    which nothing is promised in time; None: they did not."""
+
+    @property
+    def promised_us(self) -> int:
+        """The moment up to which results are promised in time."""
+        return self.end_us if self.lost_us is None else min(self.lost_us, self.end_us)
 
 
 @dataclass(frozen=True)
@@ -72,8 +80,10 @@ def judge(
     record = _Record(trial, known, began_s)
     oracle: Any = record
     clients = {name: place.stream for name, place in trial.cluster.clients.items()}
+    # What is gone then is for `LossTold` to judge.
+    promised = None if schedule is None or schedule.lost_us is None else 0
     checkers: list[Checker] = [
-        StableAtClients(oracle, clients),
+        StableAtClients(oracle, clients, promised),
         Corrected(clients),
         EqualLogs(oracle),
     ]
@@ -83,9 +93,9 @@ def judge(
     faults = None if schedule is None else schedule.faults
     lanes = replayed.judge(trial, record.known, record.upto, faults)
     found += [*lanes.broken, *traced.broken_promises(trial, faults or ())]
-    delays, masked_s = (0, 0.0) if timely is None else timely.judged
+    in_time = (0, 0, 0.0) if timely is None else timely.judged
     cut = tuple(traced.incomplete(trial))
-    return Judgement(tuple(found), Judged(delays, masked_s, lanes.compared, lanes.precise, cut))
+    return Judgement(tuple(found), Judged(*in_time, lanes.compared, lanes.precise, cut))
 
 
 class _Record:
@@ -196,17 +206,20 @@ class _Timely:
         trial = record.trial
         options = dpc_options(trial.cluster, trial.diagram)
         topology = topology_of(trial)
-        truth = _SlowTruth(topology, schedule.faults, options, schedule.end_us)
+        truth = _SlowTruth(topology, schedule.faults, options, schedule.promised_us)
         truth.recovery_us = schedule.recovery_us
         hops = 1 + max(o.hops_ahead for replica in topology.replicas for o in replica.outputs)
         slack = options.bucket_us + BUSY_US
-        outages = {c.name: truth.outages(c) for c in topology.clients}
+        after = (schedule.promised_us, FOR_EVER_US)
+        outages = {c.name: merge([*truth.outages(c), after]) for c in topology.clients}
         shortest = options.max_delay_us - hops * options.hop_us - slack
         more = more_us(options, topology.clients)
         settling = truth.switch_us + options.max_delay_us + slack
         masked = ShortFailuresMasked(outages, shortest, settling, more_us=more)
         good = {c.name: truth.good_paths(c) for c in topology.clients if in_time(options, c)}
-        delay = BoundedDelay(good, options.max_delay_us + slack, from_bucket=0, more_us=more)
+        failures = merge((fault.at_us, fault.until_us) for fault in schedule.faults)
+        bound_us = options.max_delay_us + slack
+        delay = BoundedDelay(good, bound_us, from_bucket=0, more_us=more, failures=failures)
         first = min((fault.at_us for fault in schedule.faults), default=schedule.end_us)
         quiet = [h for _, h in record.heard if 0 <= record.moment(h.at) < first]
         lag_s = statistics.median(lateness(quiet, trial.diagram) or [0.0])
@@ -216,8 +229,8 @@ class _Timely:
         down = merge((f.at_us, truth.settled_us(f)) for f in schedule.faults)
         longest = max((end - begin for begin, end in down), default=0)
         names = tuple(outages)
-        progress = ForwardProgress(names, longest + settling, schedule.end_us)
-        return cls(masked, delay, progress, names, schedule.end_us)
+        progress = ForwardProgress(names, longest + settling, schedule.promised_us)
+        return cls(masked, delay, progress, names, schedule.promised_us)
 
     @property
     def checkers(self) -> list[Checker]:
@@ -225,10 +238,11 @@ class _Timely:
         return [self.masked, self.delay, self.progress]
 
     @property
-    def judged(self) -> tuple[int, float]:
-        """The number of delays that were judged, and the seconds in which failures were masked."""
+    def judged(self) -> tuple[int, int, float]:
+        """The number of delays that were judged, of those during faults, and the seconds in which
+        nothing may be tentative."""
         judged_us = (self.masked.judged_us(client, self.end_us) for client in self.clients)
-        return self.delay.checked, sum(judged_us) / SECOND
+        return self.delay.checked, self.delay.checked_in_failures, sum(judged_us) / SECOND
 
 
 class _SlowTruth(Truth):

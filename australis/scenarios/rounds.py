@@ -211,6 +211,7 @@ def summary(rounds: Sequence[Round]) -> dict[str, Any]:
         "tentative": sum(r.facts.tentative > 0 for r in rounds),
         "judged": {
             "delays": sum(one.delays for one in judged),
+            "in_failures": sum(one.in_failures for one in judged),
             "masked_s": round(sum(one.masked_s for one in judged), 1),
             "compared": sum(one.compared for one in judged),
             "precise": sum(one.precise for one in judged),

@@ -84,7 +84,7 @@ class FaultSettings(Settings, frozen=True, kw_only=True):
 class ExpectedSettings(Settings, frozen=True):
     """What the client must observe."""
 
-    stable: Literal["equal"] | None = None
+    stable: Literal["equal", "told"] | None = None
     tentative: Literal["none", "some"] | None = None
     tentative_at_most: Count | None = None
     corrected: Literal["all"] | None = None

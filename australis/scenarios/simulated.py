@@ -19,6 +19,7 @@ from australis.runtime.client import Change, ChangeKind
 from australis.runtime.sources import open_reader
 from australis.runtime.sources.replay import stamped
 from australis.runtime.testbed import Heard, computed, stable_upto
+from australis.scenarios.check import lost_fragments, reach
 from australis.scenarios.model import Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.verdict import Course, Verdict, verdict_on
 from australis.sim.dpc import faults as sim
@@ -73,6 +74,8 @@ def setup_of(scenario: Scenario) -> Setup:
     topology = deploy(diagram, cluster.machines, readers(cluster, diagram), hedged=cluster.hedged)
     options = dpc_options(cluster, diagram)
     safety_us = WARM_UP_US + scenario.lasts_us
+    lost = lost_fragments(cluster.replicas, scenario.faults)
+    spans = sum(reach(fragment, diagram) or 0 for fragment in topology.fragments)
     return Setup(
         seed=0,
         topology=topology,
@@ -86,8 +89,10 @@ def setup_of(scenario: Scenario) -> Setup:
         ),
         safety_us=safety_us,
         liveness_us=LIVENESS_US,
-        progress_us=_longest_us(scenario) + options.max_delay_us,
+        progress_us=None if lost else _longest_us(scenario) + options.max_delay_us,
         source_host=ReplayedSource,
+        promised=-spans - 2 if lost else None,
+        loses_states=bool(lost),
     )
 
 

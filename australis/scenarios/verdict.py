@@ -15,13 +15,13 @@ from australis.runtime.testbed import (
     longest_gap,
     news,
     rows_of,
-    stable_upto,
 )
 from australis.scenarios.model import Scenario, seconds
 
 KEPT, MISSED = "kept", "missed"
 EMPTY = "empty"
-STABLE = ("lost", "twice", "different", "equal", EMPTY)
+EQUAL, TOLD = "equal", "told"
+STABLE = ("lost", "twice", "different", TOLD, EQUAL, EMPTY)
 """The words for what clients got that is stable, the worst one first."""
 
 
@@ -31,6 +31,8 @@ class Judged:
 
     delays: int
     """The number of buckets of sources whose delay was judged."""
+    in_failures: int
+    """The number of those that arrived while some fault lasted."""
     masked_s: float
     """The time in which no outage was long enough to excuse tentative results."""
     compared: int
@@ -39,11 +41,6 @@ class Judged:
     """The number of tentative buckets whose word on what is missing in them was compared."""
     incomplete: tuple[str, ...]
     """The nodes whose traces became too large: what lanes did was not judged then."""
-
-    @property
-    def in_time(self) -> bool:
-        """Whether there was anything to judge by the clock."""
-        return self.delays > 0
 
 
 @dataclass(frozen=True)
@@ -87,6 +84,9 @@ class Facts:
     """How much there was to judge; None: that is judged by other means."""
     recovered_s: float | None = None
     """The longest time from a restart until all outputs of the node were stable, if any."""
+    gone: int = 0
+    """The number of tuples of which clients were told that they are gone; they do not count as
+    lost."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,16 @@ class Verdict:
 
 def verdict_on(scenario: Scenario, world: str, known: Computed, course: Course) -> Verdict:
     """Compare what clients received with the same streams without faults, up to the same buckets."""
-    compared = [_compared(known, stream, heard) for stream, heard in course.heard.items()]
-    facts = _facts(compared, course)
+    streams = [_Compared.of(known, stream, heard) for stream, heard in course.heard.items()]
+    facts = _facts(streams, course)
     waits = any(_Reader.of(changes_of(heard)).waits for heard in course.heard.values())
     words = {
-        "stable": _worst(_stable(*one) for one in compared),
+        "stable": _worst(one.word for one in streams),
         "tentative": "some" if facts.tentative else "none",
         "corrected": "open" if waits else "all",
     }
+    if words["stable"] == EQUAL and scenario.expected.words.get("stable") == TOLD:
+        words["stable"] = TOLD  # of nothing, since nothing was gone
     misses = list(course.broken) + [
         f"{what} is '{words[what]}', expected was '{word}'"
         for what, word in scenario.expected.words.items()
@@ -141,18 +143,49 @@ def changes_of(heard: Iterable[Heard]) -> list[Change]:
     return [one.change for one in heard]
 
 
-def _compared(known: Computed, stream: str, heard: Sequence[Heard]) -> tuple[Comparison, bool]:
-    """What was received of a stream beside all of it, and whether something was skipped."""
-    changes = changes_of(heard)
-    stable = [change for change in changes if change.kind is ChangeKind.INSERTION]
-    skipped = any(change.kind is ChangeKind.SKIPPED for change in changes)
-    upto = stable_upto(heard)
-    logged = known.logs[stream].items()
-    whole = [row for number, batch in logged if number <= upto for row in batch.to_pylist()]
-    return judge(whole, rows_of(stable), skipped=skipped), skipped
+@dataclass(frozen=True)
+class _Compared:
+    """What was received of a stream beside all of it, but for what the client knows is gone."""
+
+    rows: Comparison
+    skipped: bool
+    """Whether the client was told that something is gone."""
+    gone: int
+    """The number of tuples of which it was told that."""
+
+    @classmethod
+    def of(cls, known: Computed, stream: str, heard: Sequence[Heard]) -> _Compared:
+        """Compare what was received of a stream."""
+        stable, skips, end = [], set[int](), -1
+        for change in changes_of(heard):
+            if change.kind is ChangeKind.INSERTION:
+                stable.append(change)
+            elif change.kind is ChangeKind.SKIPPED:
+                skips |= {n for n in known.logs[stream] if end < n <= change.bucket}
+            else:
+                continue
+            end = max(end, change.bucket)
+        logged = {n: batch for n, batch in known.logs[stream].items() if n <= end}
+        whole = [r for n, batch in logged.items() if n not in skips for r in batch.to_pylist()]
+        gone = sum(logged[n].num_rows for n in skips)
+        told = any(change.kind is ChangeKind.SKIPPED for change in changes_of(heard))
+        return cls(judge(whole, rows_of(stable)), told, gone)
+
+    @property
+    def word(self) -> str:
+        """The word for it."""
+        if self.rows.lost:
+            return "lost"
+        if self.rows.duplicated:
+            return "twice"
+        if not self.rows.equal:
+            return "different"
+        if self.skipped:
+            return TOLD
+        return EQUAL if self.rows.expected else EMPTY
 
 
-def _facts(compared: Sequence[tuple[Comparison, bool]], course: Course) -> Facts:
+def _facts(streams: Sequence[_Compared], course: Course) -> Facts:
     healed = course.healed_bucket
     settled = [settled_at(heard, healed) for heard in course.heard.values()]
     last = None if None in settled else max(at for at in settled if at is not None)
@@ -161,15 +194,16 @@ def _facts(compared: Sequence[tuple[Comparison, bool]], course: Course) -> Facts
         longest_gap(news(heard), course.begin_s, course.end_s) for heard in course.heard.values()
     )
     return Facts(
-        sum(one.expected for one, _ in compared),
-        sum(one.got for one, _ in compared),
-        sum(one.lost for one, _ in compared),
-        sum(one.duplicated for one, _ in compared),
+        sum(one.rows.expected for one in streams),
+        sum(one.rows.got for one in streams),
+        sum(one.rows.lost for one in streams),
+        sum(one.rows.duplicated for one in streams),
         sum(change.rows for change in changes if change.kind is ChangeKind.TENTATIVE),
         round(max(gaps), 3),
         None if last is None else round(max(0.0, last - course.healed_s), 3),
         course.judged,
         None if course.recovered_s is None else round(course.recovered_s, 3),
+        sum(one.gone for one in streams),
     )
 
 
@@ -177,16 +211,6 @@ def _worst(words: Iterable[str]) -> str:
     """The word for all streams, given that for each: they are empty if all are."""
     given = [*words]
     return min([word for word in given if word != EMPTY] or [EMPTY], key=STABLE.index)
-
-
-def _stable(compared: Comparison, skipped: bool) -> str:
-    if compared.lost or skipped:
-        return "lost"
-    if compared.duplicated:
-        return "twice"
-    if not compared.expected:
-        return EMPTY
-    return "equal" if compared.equal else "different"
 
 
 def _limits(scenario: Scenario, facts: Facts) -> dict[str, str]:

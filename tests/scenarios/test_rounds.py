@@ -17,8 +17,8 @@ from australis.scenarios.model import Scenario
 from australis.scenarios.rounds import RESULTS, SETTINGS, Rounds
 from australis.scenarios.verdict import Facts, Judged, Verdict
 
-FACTS = Facts(10, 10, 0, 0, 3, 0.5, 0.25, Judged(40, 2.5, 7, 3, ()), 1.5)
-NOTHING = Judged(0, 2.5, 0, 0, ("a",))
+FACTS = Facts(10, 10, 0, 0, 3, 0.5, 0.25, Judged(40, 12, 2.5, 7, 3, ()), 1.5)
+NOTHING = Judged(0, 0, 2.5, 0, 0, ("a",))
 
 
 @dataclass
@@ -67,7 +67,10 @@ def test_each_round_has_its_seed(live: Live, tmp_path: Path) -> None:
     assert lines[-1] == "all promises kept"
     assert "3 rounds" in lines[-2]
     assert "0 lost" in lines[-2]
-    assert "judged are 120 delays, masking for 8 s, 21 tentative buckets by content" in lines[-2]
+    assert (
+        "judged are 120 delays (36 during faults), masking for 8 s, 21 tentative buckets by content"
+        in lines[-2]
+    )
     assert "round 1 of 3, 0 s: starting" in result.stderr
 
 

@@ -91,9 +91,18 @@ def test_other_tuples(scenario: Scenario, heard: list[Heard]) -> None:
     assert (found.words["stable"], found.ok) == ("different", False)
 
 
-def test_what_is_no_longer_kept_is_lost(scenario: Scenario, heard: list[Heard]) -> None:
-    found = judged(scenario, [Heard(0.0, Change(ChangeKind.SKIPPED, -1)), *heard])
-    assert found.words["stable"] == "lost"
+def test_what_is_no_longer_kept_is_told(scenario: Scenario, heard: list[Heard]) -> None:
+    at = with_rows(heard)
+    skip = Heard(heard[at].at, Change(ChangeKind.SKIPPED, heard[at].change.bucket))
+    told = [*heard[:at], skip, *heard[at + 1 :]]
+    found = judged(scenario, told)
+    assert found.misses == ("stable is 'told', expected was 'equal'",)
+    assert (found.facts.lost, found.facts.gone) == (0, heard[at].change.rows)
+    expects = replace(scenario, expected=Expected({"stable": "told"}))
+    assert judged(expects, told).ok
+    assert judged(expects, heard).words["stable"] == "told", "nothing was gone"
+    untold = [*told[: at + 3], *told[at + 4 :]]
+    assert judged(expects, untold).words["stable"] == "lost"
 
 
 def test_nothing_is_not_equal(scenario: Scenario) -> None:

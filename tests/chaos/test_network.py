@@ -42,6 +42,7 @@ def ip(*words: str) -> bool:
 
 
 pytestmark = [
+    pytest.mark.xdist_group("network"),
     pytest.mark.timeout(300),
     pytest.mark.skipif(
         shutil.which("ip") is None or not ip("netns", "add", "australis-probe"),

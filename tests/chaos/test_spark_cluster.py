@@ -15,7 +15,7 @@ from australis.runtime.testbed import Testbed
 from australis.scenarios.recorded import broken_promises
 from research.bench import clusters
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1200)]
 
 REPLICAS = ("a", "b")
 COUNTS = """\

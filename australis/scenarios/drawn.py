@@ -21,7 +21,7 @@ from australis.deployment.cluster import Engine
 from australis.diagram.diagram_file import load_document
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
-from australis.kernel.durations import MILLISECOND, format_duration
+from australis.kernel.durations import MILLISECOND, SECOND, format_duration
 from australis.kernel.rng import SeedTree
 from australis.scenarios.check import interfere, lost_fragments, reach
 from australis.scenarios.model import CLIENT, Fault, FaultKind
@@ -187,6 +187,18 @@ def _choices(rng: Random, diagram: Diagram, pace: Pace) -> dict[str, Any]:
         written["results"] = {rng.choice(diagram.results): promised}
     if rng.random() < 0.2:
         written["hedge"] = 2
+    if rng.random() < 0.25:
+        written["log"] = _bounds(rng, diagram)
+    return written
+
+
+def _bounds(rng: Random, diagram: Diagram) -> dict[str, Any]:
+    """Logs that are full after some seconds in which nobody acknowledges anything."""
+    most = rng.randint(5, 15) * SECOND // diagram.bucket_us
+    # No fault makes anyone absent for so long that a full log would skip it.
+    written = {"max": f"{most} buckets", "full": rng.choice(["wait", "skip"])}
+    if rng.random() < 0.3:
+        written["keep"] = f"{rng.randint(1, 3)} s"
     return written
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from australis.deployment.cluster import Engine, ResultPromise
+from australis.deployment.cluster import Engine, LogChoice, ResultPromise
 from australis.diagram.diagram_file import dump
 from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import AustralisError, Stopped
@@ -92,6 +92,13 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
         },
         "faults": "allowed",
     }
+    streams = {name: _bounds(choice) for name, choice in cluster.logs.items()}
+    settings["log"] = _bounds(cluster.log) | ({"streams": streams} if streams else {})
+    waits = {"clients": cluster.leases.clients_us, "replicas": cluster.leases.replicas_us}
+    settings["leases"] = {
+        who: "never" if silence_us is None else format_duration(silence_us)
+        for who, silence_us in waits.items()
+    }
     if cluster.hop_us is not None:
         settings["hop"] = format_duration(cluster.hop_us)
     if cluster.policies.up_failure == "suspend":
@@ -101,6 +108,16 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
     path = directory / "cluster.yaml"
     path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     return path
+
+
+def _bounds(choice: LogChoice) -> dict[str, str]:
+    """What a cluster file says of a log."""
+    said = {"keep": format_duration(choice.keep_us)}
+    if choice.max_buckets is not None:
+        said |= {"max": f"{choice.max_buckets} buckets", "full": choice.full}
+    elif choice.max_bytes is not None:
+        said |= {"max": f"{choice.max_bytes // 10**6} MB", "full": choice.full}
+    return said
 
 
 def _promise(result: ResultPromise) -> dict[str, str]:

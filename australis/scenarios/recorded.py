@@ -7,8 +7,9 @@ faults. Checkers that inspect running machines use the nodes' traces, if there a
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,14 @@ class Schedule:
     """When the replicas of a fragment began to lose their disks, all of them in the end, after
     which nothing is promised in time; None: they did not."""
 
+    full_us: int | None = None
+    """When a log was full for the first time, and held something up; None: none ever was."""
+
     @property
     def promised_us(self) -> int:
         """The moment up to which results are promised in time."""
-        return self.end_us if self.lost_us is None else min(self.lost_us, self.end_us)
+        known = (at for at in (self.lost_us, self.full_us) if at is not None)
+        return min([self.end_us, *known])
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,12 @@ class _Record:
         """Microseconds since the run began."""
         return int((at_s - self._began_s) * SECOND)
 
+    @property
+    def full_us(self) -> int | None:
+        """When a log was full for the first time; None: none ever was."""
+        at_s = traced.first_full_s(self.trial)
+        return None if at_s is None else self.moment(at_s - time.time() + time.monotonic())
+
     def bucket(self, number: int, batch: pa.RecordBatch | None = None) -> Bucket:
         """The number by which checkers know a bucket."""
         return Bucket(number - self._first, 0, batch)
@@ -203,6 +214,7 @@ class _Timely:
     @classmethod
     def of(cls, record: _Record, schedule: Schedule) -> _Timely:
         """The checkers of a finished run."""
+        schedule = replace(schedule, full_us=record.full_us)
         trial = record.trial
         options = dpc_options(trial.cluster, trial.diagram)
         topology = topology_of(trial)

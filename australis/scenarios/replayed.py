@@ -37,6 +37,7 @@ from australis.runtime.node.lane_trace import IN_LOG, digest
 from australis.runtime.testbed import Computed, Testbed
 from australis.scenarios.traced import Line, from_the_beginning, lines_of, topology_of
 from australis.sim.dpc.checkers.differences import DifferencesAnnounced
+from australis.sim.dpc.checkers.logs_bounded import BoundedLogs
 from australis.sim.dpc.checkers.loss import LossTold
 from australis.sim.dpc.checkers.precision import Precision
 from australis.sim.dpc.checkers.tentative import TentativeContent
@@ -150,13 +151,30 @@ class ReplayedPrecision(Precision):
                 self.fail(f"{client} was told that {told} is missing in bucket {number}")
 
 
+@dataclass(frozen=True)
+class Size:
+    """The size of a log before something is appended to it; its bytes are not in traces."""
+
+    end: int
+    trimmed_upto: int
+    kept_bytes: int = 0
+
+
+Sizes = dict[tuple[str, str], Size]
+"""The sizes of logs, by machine and stream."""
+
+
 class Retold:
     """Tells a checker what traces say, as the simulated world tells it what happens."""
 
-    def __init__(self, truth: LiveTruth, topology: Topology, checker: Checker) -> None:
+    def __init__(
+        self, truth: LiveTruth, topology: Topology, checker: Checker, sizes: Sizes | None = None
+    ) -> None:
+        """It keeps the `sizes` of logs up to date, for a checker that asks for them."""
         self._truth = truth
         self._checker = checker
         self._spans = {o.stream: o.span for r in topology.replicas for o in r.outputs}
+        self._sizes = {} if sizes is None else sizes
         self._machines: dict[str, Any] = {}
         """What is to be known of each running machine."""
         self._told: dict[str, Callable[[str, Line], None]] = {
@@ -167,6 +185,7 @@ class Retold:
             "computed": self._has_computed,
             "skipped": self._has_skipped,
             "installed": self._has_installed,
+            "appended": self._has_appended,
             "lost": self._has_lost,
             "differs": self._has_differed,
         }
@@ -249,6 +268,13 @@ class Retold:
         there: Any = SimpleNamespace(outputs={told["output"]: SimpleNamespace(inputs=inputs)})
         self._checker.installed(machine, there, told["output"])
 
+    def _has_appended(self, machine: str, line: Line) -> None:
+        told = line["appended"]
+        stream, end = told["stream"], told["before"]
+        self._sizes[machine, stream] = Size(end, told["trimmed_upto"])
+        new = [Bucket(number, 0) for number in range(end + 1, told["end"] + 1)]
+        self._checker.appended(machine, stream, end, new)
+
     def _has_lost(self, machine: str, line: Line) -> None:
         gone = tuple((stream, upto) for stream, upto in line["lost"]["gone"])
         self._checker.lost(machine, AnnounceLoss(line["lost"]["output"], gone))
@@ -288,7 +314,11 @@ def judge(
     if happened is not None:
         left = let_go(options, happened)
         checkers.append(LossTold(topology, happened, clients, False, left))
-    broken = (_broken(trial, lines, Retold(truth, topology, one), one) for one in checkers)
+    sizes: Sizes = {}
+    if options.bounded:
+        checkers.append(BoundedLogs(options, lambda machine, stream: sizes[machine, stream]))
+    retold = ((Retold(truth, topology, one, sizes), one) for one in checkers)
+    broken = (_broken(trial, lines, told, one) for told, one in retold)
     return Judgement(tuple(said for said in broken if said), content.compared, precision.compared)
 
 

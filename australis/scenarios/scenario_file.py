@@ -7,8 +7,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from australis.deployment.cluster import ClientPlace, Cluster, NodePlace
-from australis.deployment.cluster_file import Hedge, PolicySettings, ResultSettings, promises
+from australis.deployment.cluster import ClientPlace, Cluster, Leases, NodePlace
+from australis.deployment.cluster_file import (
+    Hedge,
+    LeaseSettings,
+    LogsSettings,
+    PolicySettings,
+    ResultSettings,
+    promises,
+)
 from australis.diagram.diagram_file import load_document
 from australis.diagram.model import Diagram
 from australis.kernel.errors import UserError
@@ -106,6 +113,8 @@ class ScenarioFile(Settings, frozen=True, kw_only=True):
     heartbeat: Span = Span(Cluster.heartbeat_us)
     policies: PolicySettings = field(default_factory=PolicySettings)
     results: Section[ResultSettings] = field(default_factory=dict)
+    log: LogsSettings = field(default_factory=LogsSettings)
+    leases: LeaseSettings = field(default_factory=LeaseSettings)
     hedge: Hedge = ClientPlace.hedge
     lasts: Span
     faults: tuple[FaultSettings, ...] = ()
@@ -166,6 +175,9 @@ def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluste
         sources=said.sources,
         policies=said.policies.meaning,
         results=promises(said.results),
+        log=said.log.chosen(said.log),
+        logs={name: said.log.chosen(one) for name, one in said.log.streams.items()},
+        leases=Leases(**arguments(said.leases)),
         clients={
             client: ClientPlace(client, stream, said.hedge)
             for client, stream in zip(clients, reads, strict=True)

@@ -94,6 +94,18 @@ def _directories(trial: Testbed, node: str) -> list[Path]:
     return [*saved, trial.base / trial.cluster.state / node]
 
 
+def first_full_s(trial: Testbed) -> float | None:
+    """The time of day at which a log was full for the first time; None: none ever was."""
+    options = dpc_options(trial.cluster, trial.diagram)
+    for line in lines_of(trial) if options.bounded else ():
+        if "appended" in line:
+            told = line["appended"]
+            most = options.bounds_of(told["stream"]).max_buckets
+            if most is not None and told["end"] - told["trimmed_upto"] >= most:
+                return datetime.fromisoformat(line["time"]).timestamp()
+    return None
+
+
 def save_traces(base: Path, state: str, node: str) -> None:
     """Move the trace of a node that is about to lose its disk to where the disk's loss spares it."""
     saved = base / LOST / node

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
+from australis.deployment.cluster import LogChoice
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.digests import Difference
 from australis.protocols.dpc.effects import AnnounceDifference
@@ -24,6 +25,8 @@ from australis.scenarios.scenario_file import load
 pytestmark = pytest.mark.timeout(300)
 
 SCENARIO = Path(__file__).parents[2] / "examples" / "scenarios" / "source_cut_long.yaml"
+MOST = 400
+"""The number of buckets that fill a log, more than there ever are."""
 Line = dict[str, Any]
 
 
@@ -55,6 +58,8 @@ class Recorded:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     scenario = load(SCENARIO)
+    bounded = replace(scenario.cluster, log=LogChoice(max_buckets=MOST))
+    scenario = replace(scenario, cluster=bounded)
     (cut,) = scenario.faults
     with real.Stage(
         real.write(scenario, tmp_path_factory.mktemp("replayed"), "reference"), scenario.streams
@@ -153,6 +158,13 @@ def gives_up(line: Line) -> bool:
     return True
 
 
+def appends_to_a_full_log(line: Line) -> bool:
+    if "appended" not in line:
+        return False
+    line["appended"]["trimmed_upto"] -= MOST
+    return True
+
+
 def runs_unasked(line: Line) -> bool:
     if "computed" not in line:
         return False
@@ -170,6 +182,7 @@ def runs_unasked(line: Line) -> bool:
         (runs_unasked, "unasked"),
         (says_that_nothing_is_missing, "says of its bucket"),
         (says_that_it_differs, "says that counts differs"),
+        (appends_to_a_full_log, "buckets of 400"),
         (begins_anew, "begins counts anew though a replica had its state"),
         (gives_up, "gives up counts though a replica had its state"),
     ],

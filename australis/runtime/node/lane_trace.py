@@ -4,7 +4,7 @@ Every fork with the bucket after which it begins, every release with what there 
 and what the lane was given, and what lanes said and consumers received, with what is missing in it.
 Tuples stand there as their digest: a reader that knows the sources' tuples can compute the rest
 (`scenarios.replayed`). Beside them stands what machines announce: states that are lost, and logs
-that differ.
+that differ, and how logs grow.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from australis.kernel.machine import Effect, Event, Machine, MessageReceived
 from australis.protocols.dpc.effects import (
     AnnounceDifference,
     AnnounceLoss,
+    BucketClosed,
     ForkLane,
     InstallSnapshot,
     RunTentative,
     SkipAhead,
     SnapshotInstalled,
+    StableDone,
     Started,
     TentativeDone,
 )
 from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.messages import TentativeData, reader_key
 from australis.protocols.dpc.missing import Missing, Run
-from australis.protocols.dpc.proxies import ClientMachine
+from australis.protocols.dpc.outputs import Output
+from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.spans import Span
 
@@ -58,11 +61,21 @@ def of_event(machine: Machine, event: Event) -> dict[str, Any]:
         case TentativeDone(output=output, epoch=epoch, bucket=bucket, batch=batch):
             said = digest(batch)
             return {"computed": {"output": output, "epoch": epoch, "bucket": bucket, "said": said}}
+        case StableDone(output=output, end=end) if isinstance(machine, ReplicaMachine):
+            return _appended(output, machine.outputs[output], end)
+        case BucketClosed(stream=stream, upto=upto) if isinstance(machine, SourceMachine):
+            return _appended(stream, machine, upto)
         case SnapshotInstalled(stream=stream) if isinstance(machine, ReplicaMachine):
             return _installed(machine, stream)
         case Started():
             return {"began": True}
     return {}
+
+
+def _appended(stream: str, log: Output | SourceMachine, end: int) -> dict[str, Any]:
+    """What to record of a log that has grown to this bucket."""
+    before = {"trimmed_upto": log.trimmed_upto, "before": log.end}
+    return {"appended": {"stream": stream, "end": end} | before}
 
 
 def _arrived(machine: Machine, sender: str, data: TentativeData) -> dict[str, Any]:

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.options import DpcOptions
 from australis.sim.dpc.probes import Checker
-from australis.sim.dpc.store import SimLog, bytes_of
+from australis.sim.dpc.store import bytes_of
+
+
+class Log(Protocol):
+    """The size of a log."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that it holds."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """Its last bucket."""
+        ...
+
+    @property
+    def trimmed_upto(self) -> int:
+        """The last bucket that it no longer holds."""
+        ...
 
 
 class BoundedLogs(Checker):
@@ -15,7 +35,7 @@ class BoundedLogs(Checker):
 
     name = "log bounds"
 
-    def __init__(self, options: DpcOptions, log: Callable[[str, str], SimLog]) -> None:
+    def __init__(self, options: DpcOptions, log: Callable[[str, str], Log]) -> None:
         """A checker of logs that are found by node and stream."""
         self._options = options
         self._log = log

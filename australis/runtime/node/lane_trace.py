@@ -21,7 +21,6 @@ from australis.protocols.dpc.effects import (
     AnnounceLoss,
     BucketClosed,
     ForkLane,
-    InstallSnapshot,
     RunTentative,
     SkipAhead,
     SnapshotInstalled,
@@ -120,8 +119,6 @@ def of_effect(machine: Machine, effect: Effect) -> dict[str, Any]:
             return {"released": released | {"missing": _missing(effect.missing)}}
         case SkipAhead(output=output, after=after, trimmed_upto=upto):
             return {"skipped": {"output": output, "after": after, "right_from": upto}}
-        case InstallSnapshot(stream=stream):
-            return _installed(machine, stream)
     return {}
 
 

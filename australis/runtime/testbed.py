@@ -39,6 +39,7 @@ from australis.runtime.admin import AdminClient
 from australis.runtime.client import Change, ChangeKind, Connection, load_cluster, producers_of
 from australis.runtime.epoch import began_us, keep_epoch
 from australis.runtime.fault_injection import Network
+from australis.runtime.node.driver import SHIFT
 from australis.runtime.processes import end, identity
 from australis.runtime.sources import open_reader
 from australis.runtime.sources.replay import stamped
@@ -75,9 +76,11 @@ class Testbed:
         hedge: int | None = None,
         cores: Mapping[str, Collection[int]] | None = None,
         within: Mapping[str, Sequence[str]] | None = None,
+        clocks: Mapping[str, float] | None = None,
         keep: bool = True,
     ) -> None:
-        """A testbed; `cores` gives the CPU cores of each node, `within` a command that wraps it.
+        """A testbed; `cores` gives the CPU cores of each node, `within` a command that wraps it, and
+        `clocks` how many seconds its clock is ahead.
 
         It reads one stream, and `also` others, each as the client of the cluster that reads it.
 
@@ -92,6 +95,7 @@ class Testbed:
         self._hedge = hedge
         self._cores = cores or {}
         self._within = within or {}
+        self.clocks = clocks or {}
         self._keep = keep
         cluster, diagram, base = load_cluster(path, needs_epoch=False)
         keep_epoch(cluster, diagram, base)
@@ -162,6 +166,7 @@ class Testbed:
         with log.open("ab") as said:
             self._processes[node] = subprocess.Popen(
                 [*self._within.get(node, ()), *NODE, node, "--cluster", str(self.path)],
+                env={**os.environ, SHIFT: str(self.clocks.get(node, 0.0))},
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,

@@ -23,6 +23,7 @@ def check(scenario: Scenario) -> None:
     check_cluster(scenario.cluster, scenario.diagram)
     dpc_options(scenario.cluster, scenario.diagram)
     _sources(scenario)
+    _clocks(scenario)
     for fault in scenario.faults:
         _fault(scenario, fault)
     for one, two in combinations(scenario.faults, 2):
@@ -49,6 +50,19 @@ def _sources(scenario: Scenario) -> None:
                 sentence = f"has the option '{option}', which the run of a scenario sets itself"
                 raise UserError(sentence, name=source.name, place=source.place)
         check_options(source)
+
+
+def _clocks(scenario: Scenario) -> None:
+    """Check that clocks are those of nodes without sources, whose rows would begin at other times."""
+    nodes = set(scenario.cluster.nodes) - set(scenario.cluster.sources.values())
+    for node in scenario.clocks:
+        if node not in nodes:
+            raise UserError(
+                f"is not a node whose clock may be off ({known_names(node, sorted(nodes))}): those"
+                " of sources tell when their rows begin",
+                name=node,
+                place=scenario.cluster.places.get("clocks", scenario.cluster.place),
+            )
 
 
 def _fault(scenario: Scenario, fault: Fault) -> None:

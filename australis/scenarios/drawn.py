@@ -163,6 +163,7 @@ def _document(seed: int, engine: Engine) -> dict[str, Any]:
         "reads": list(diagram.results),
         "max_delay": f"{max_delay_s} s",
         **_choices(chance.stream("choices"), diagram, pace),
+        **_clocks(chance.stream("clocks"), places),
         "lasts": format_duration(lasts_ms * MILLISECOND),
         "faults": [_written(fault) for fault in faults],
         "expect": {
@@ -200,6 +201,15 @@ def _bounds(rng: Random, diagram: Diagram) -> dict[str, Any]:
     if rng.random() < 0.3:
         written["keep"] = f"{rng.randint(1, 3)} s"
     return written
+
+
+def _clocks(rng: Random, places: _Places) -> dict[str, Any]:
+    """In some rounds the clock of a node without sources is seconds off."""
+    nodes = sorted({*places.computing} - {*places.sources.values()})
+    if not nodes or rng.random() >= 0.3:
+        return {}
+    which, off_ms = rng.choice(["ahead", "behind"]), 100 * rng.randint(3, 50)
+    return {"clocks": {rng.choice(nodes): {which: format_duration(off_ms * MILLISECOND)}}}
 
 
 def _reads_replicas(diagram: Diagram) -> bool:

@@ -95,6 +95,8 @@ class Scenario:
     diagram: Diagram
     cluster: Cluster
     """The cluster, whose nodes get their addresses when the scenario runs."""
+    clocks: Mapping[str, int] = field(default_factory=dict)
+    """How many microseconds the clocks of nodes are ahead, or behind if negative."""
     lasts_us: int
     faults: tuple[Fault, ...]
     """The faults, in the order in which they begin."""

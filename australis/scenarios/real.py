@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,7 +46,8 @@ def run(
     place = directory or Path(tempfile.mkdtemp(prefix="australis-"))
     keep = directory is not None
     try:
-        trial = Stage(write(scenario, place, engine), scenario.streams)
+        clocks = {node: seconds(ahead_us) for node, ahead_us in scenario.clocks.items()}
+        trial = Stage(write(scenario, place, engine), scenario.streams, clocks)
         performance = _Performance(scenario, trial, say)
         course = performance.course()
         known = trial.computed()
@@ -130,8 +131,10 @@ def _promise(result: ResultPromise) -> dict[str, str]:
 class Stage(Testbed):
     """A trial on which the faults of a scenario are inflicted."""
 
-    def __init__(self, path: Path, streams: Sequence[str]) -> None:
-        super().__init__(path, streams[0], also=streams[1:])
+    def __init__(
+        self, path: Path, streams: Sequence[str], clocks: Mapping[str, float] | None = None
+    ) -> None:
+        super().__init__(path, streams[0], also=streams[1:], clocks=clocks)
         self._down: set[str] = set()
 
     def begin(self, fault: Fault) -> None:

@@ -99,6 +99,22 @@ class ExpectedSettings(Settings, frozen=True):
     within: Span | None = None
 
 
+class ClockSettings(Settings, frozen=True):
+    """How far a node's clock is off."""
+
+    ahead: Span | None = None
+    behind: Span | None = None
+
+    def __post_init__(self) -> None:
+        if (self.ahead is None) == (self.behind is None):
+            raise UserError("needs 'ahead' or 'behind'")
+
+    @property
+    def ahead_us(self) -> int:
+        """How far it is ahead; negative if it is behind."""
+        return self.ahead.us if self.ahead is not None else -(self.behind.us if self.behind else 0)
+
+
 class ScenarioFile(Settings, frozen=True, kw_only=True):
     """The sections of a scenario file."""
 
@@ -116,6 +132,7 @@ class ScenarioFile(Settings, frozen=True, kw_only=True):
     log: LogsSettings = field(default_factory=LogsSettings)
     leases: LeaseSettings = field(default_factory=LeaseSettings)
     hedge: Hedge = ClientPlace.hedge
+    clocks: Section[ClockSettings] = field(default_factory=dict)
     lasts: Span
     faults: tuple[FaultSettings, ...] = ()
     expect: ExpectedSettings
@@ -137,6 +154,7 @@ def read(text: str, file: str) -> Scenario:
         says=said.says,
         diagram=diagram,
         cluster=_cluster(document, said, diagram),
+        clocks={node: one.ahead_us for node, one in said.clocks.items()},
         lasts_us=said.lasts.us,
         faults=tuple(sorted(faults, key=lambda fault: fault.at_us)),
         expected=_expected(said.expect),

@@ -87,6 +87,11 @@ def setup_of(scenario: Scenario) -> Setup:
             for each in scenario.faults
             for fault in machine_faults(scenario, each)
         ),
+        ahead_us={
+            machine: ahead_us
+            for node, ahead_us in scenario.clocks.items()
+            for machine in scenario.machines[node]
+        },
         safety_us=safety_us,
         liveness_us=LIVENESS_US,
         progress_us=None if lost else _longest_us(scenario) + options.max_delay_us,

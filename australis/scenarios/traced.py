@@ -8,7 +8,7 @@ observe in the simulated world.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,10 +68,17 @@ def lines_of(trial: Testbed) -> list[Line]:
 def _lines(trial: Testbed) -> Iterator[Line]:
     for node in trial.cluster.nodes:
         for directory in _directories(trial, node):
-            yield from whole(directory)
+            for line in whole(directory):
+                yield line if node not in trial.clocks else line | {"time": _true(trial, line)}
     for at_s, node in trial.kills:
         at = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="microseconds")
         yield {"time": at, "node": node, "killed": True}
+
+
+def _true(trial: Testbed, line: Line) -> str:
+    """The time of a line by the clock of this machine, where that of its node is off."""
+    at = datetime.fromisoformat(line["time"]) - timedelta(seconds=trial.clocks[line["node"]])
+    return at.isoformat(timespec="microseconds")
 
 
 def from_the_beginning(trial: Testbed) -> bool:

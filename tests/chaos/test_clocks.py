@@ -14,7 +14,6 @@ from runtime.node.small_cluster import free_ports
 
 from australis.cli.main import cli
 from australis.runtime.client import ChangeKind
-from australis.runtime.node.driver import SHIFT
 from australis.runtime.testbed import Testbed
 
 pytestmark = pytest.mark.timeout(300)
@@ -80,8 +79,7 @@ def test_the_accepted_delay_holds_on_a_node_whose_clock_is_off(
     tmp_path: Path, shift_s: float
 ) -> None:
     path = written(tmp_path)
-    shifted = {"a": ["env", f"{SHIFT}={shift_s}"]}
-    with Testbed(path, "counts", within=shifted) as trial:
+    with Testbed(path, "counts", clocks={"a": shift_s}) as trial:
         trial.wait_until_stable()
         cut = time.monotonic()
         trial.cut(["a"], "e2")

@@ -198,6 +198,13 @@ def test_a_state_that_may_rest_on_everything_is_not_lost() -> None:
     tells(text + lost, 16, "leaves no replica of 'all'", "may rest on everything")
 
 
+def test_a_clock_is_ahead_or_behind() -> None:
+    found = read(f"{HEAD}clocks: {{a: {{ahead: 2 s}}, b: {{behind: 500 ms}}}}\n", FILE)
+    assert found.clocks == {"a": 2_000_000, "b": -500_000}
+    tells(f"{HEAD}clocks: {{a: {{}}}}\n", 15, "needs 'ahead' or 'behind'")
+    tells(f"{HEAD}clocks: {{e1: {{ahead: 2 s}}}}\n", 15, "'e1' is not a node whose clock")
+
+
 def test_faults_are_a_list() -> None:
     tells(HEAD + "faults: {kill: a}\n", 15, "'faults' should be a list")
 

@@ -68,6 +68,8 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     safety_us: int = 120_000_000
     liveness_us: int = 120_000_000
+    ahead_us: Mapping[str, int] = field(default_factory=dict)
+    """How far the clocks of replicas are ahead, besides what is drawn."""
     clock_offset_us: int = 0
     """How far clocks may be off; those of the sources are off together."""
     source_skew_us: int = 0
@@ -320,7 +322,7 @@ class Run:
         for config in s.topology.replicas:
             rng = chance.stream(f"node {config.name}")
             s.replica_host(
-                self.world, config.name, clock(off()), self.probe,
+                self.world, config.name, clock(off() + s.ahead_us.get(config.name, 0)), self.probe,
                 _maker(s.replica_class, config, options, rng),
                 {o.stream: self._engine(config.name, o.stream) for o in config.outputs},
                 s.costs, chance.stream(f"disk {config.name}"),

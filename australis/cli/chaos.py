@@ -58,13 +58,14 @@ def chaos(
     keep_going: bool,
     as_json: bool,
 ) -> None:
-    """Let random faults happen to real clusters, and check every promise.
+    """Let random faults happen to real clusters, and check what they promise.
 
     Each round draws a small diagram (a chain of two replicated fragments, a join, a count window,
     several outputs, two applications), the nodes of its replicas and sources, and faults: kill -9 of
     nodes, of a whole fragment, of all; pauses; links that are cut, one way too, that flap, that are
     slow; disks that are lost, all of a fragment too where its state can be rebuilt. Some have
-    policies, promises for a result, or a hedged client. Nodes are processes of this machine. A
+    policies, promises for a result, a hedged client, bounded logs, or a clock that is seconds off.
+    Nodes are processes of this machine. A
     round takes about half a minute, on Spark two; several run at once, each on ports of its own.
 
     \b
@@ -74,14 +75,17 @@ def chaos(
       corrections: complete, announced by UNDO and REC_DONE;
       tentative tuples: they follow from what was there, and say what is missing in them;
       the logs on all disks, and by the traces of all nodes their buffers, subscriptions,
-        truncation, turns; that no state is given up, and no log said to differ, without reason;
+        truncation, turns and bounds (in buckets); that no state is given up, and no log said to
+        differ, without reason;
       delay: no longer than max_delay and a second while a path works;
       masking: nothing tentative for a failure shorter than max_delay;
       progress: something stable at the latest when a failure is over and settled.
 
-    Judged in simulation only are entry times under clocks that are off, bounds of logs, sources
-    with times of their own, standbys of sources, and that what really differs is announced. Each
-    round says how much it judged; what a round could not judge is named in the end.
+    Judged in simulation only are the entry times that clients know, bounds of logs in bytes,
+    sources with times of their own, standbys of sources, and that what really differs is announced.
+    Delay, masking and progress are not judged once a log was full or all replicas of a fragment have
+    lost their disks. Each round says how much it judged; what it could not judge is named in the
+    end.
 
     A round is a scenario file: run the one that failed again with `australis scenario run`, live
     and in the simulated world.

@@ -64,8 +64,8 @@ def chaos(
     several outputs, two applications), the nodes of its replicas and sources, and faults: kill -9 of
     nodes, of a whole fragment, of all; pauses; links that are cut, one way too, that flap, that are
     slow; disks that are lost, all of a fragment too where its state can be rebuilt. Some have
-    policies, promises for a result, a hedged client, bounded logs, or a clock that is seconds off.
-    Nodes are processes of this machine. A
+    policies, promises for a result, a hedged client, bounded logs, or a clock that is seconds off; in
+    some a source has a standby, which takes over when its node is lost. Nodes are processes of this machine. A
     round takes about half a minute, on Spark two; several run at once, each on ports of its own.
 
     \b
@@ -82,13 +82,14 @@ def chaos(
       progress: something stable at the latest when a failure is over and settled.
 
     Judged in simulation only are the entry times that clients know, bounds of logs in bytes,
-    sources with times of their own, standbys of sources, and that what really differs is announced.
+    sources with times of their own, rows that cannot be asked for again, and that what really differs
+    is announced.
     Delay, masking and progress are not judged once a log was full or all replicas of a fragment have
     lost their disks. Each round says how much it judged; what it could not judge is named in the
     end.
 
     A round is a scenario file: run the one that failed again with `australis scenario run`, live
-    and in the simulated world.
+    and, unless a source has a standby, in the simulated world.
 
     \b
     Examples:

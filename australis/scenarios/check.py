@@ -69,7 +69,7 @@ def _fault(scenario: Scenario, fault: Fault) -> None:
     _nodes(scenario, fault)
     if fault.kind is FaultKind.LOSE_DISK:
         for source, node in scenario.cluster.sources.items():
-            if node in fault.nodes:
+            if node in fault.nodes and source not in scenario.cluster.standbys:
                 raise _wrong(
                     fault,
                     f"hits '{node}', where the source '{source}' is: no other node has its log"

@@ -126,11 +126,13 @@ class Pace:
     """The smallest and the largest number of nodes that compute."""
     within_s: int
     """The time after the last fault within which the client must have everything."""
+    takes_over_s: int
+    """The longest silence while the standby of a source takes over."""
 
 
 PACES: dict[Engine, Pace] = {
-    "reference": Pace((100, 250), (2, 3, 4, 6), (8, 11), (1, 4), 5000, (2, 4), 30),
-    "spark": Pace((500, 1000), (6, 8, 10), (12, 20), (1, 3), 10000, (2, 2), 90),
+    "reference": Pace((100, 250), (2, 3, 4, 6), (8, 11), (1, 4), 5000, (2, 4), 30, 10),
+    "spark": Pace((500, 1000), (6, 8, 10), (12, 20), (1, 3), 10000, (2, 2), 90, 20),
 }
 
 
@@ -151,7 +153,8 @@ def _document(seed: int, engine: Engine) -> dict[str, Any]:
     max_delay_ms = 1000 * max_delay_s
     # Whether results are in time is known after max_delay, and what a busy machine may add.
     quiet_ms = max_delay_ms + QUIET_MS + diagram.bucket_us // MILLISECOND
-    lasts_ms = quiet_ms + 1000 * rng.randint(*pace.lasts_s) + max_delay_ms
+    busy_ms = 1000 * rng.randint(*pace.lasts_s) + max_delay_ms
+    lasts_ms = quiet_ms + (2000 * pace.takes_over_s if places.standby else busy_ms)
     rng_faults = chance.stream("faults")
     faults = _Faults(places, rng_faults, pace, quiet_ms, lasts_ms, max_delay_ms).drawn()
     return {
@@ -159,7 +162,7 @@ def _document(seed: int, engine: Engine) -> dict[str, Any]:
         "says": f"Every promise is kept whatever fails (drawn from seed {seed}).",
         "diagram": written,
         "replicas": {fragment: list(nodes) for fragment, nodes in places.replicas.items()},
-        "sources": places.sources,
+        "sources": places.written,
         "reads": list(diagram.results),
         "max_delay": f"{max_delay_s} s",
         **_choices(chance.stream("choices"), diagram, pace),
@@ -170,6 +173,7 @@ def _document(seed: int, engine: Engine) -> dict[str, Any]:
             "stable": "told" if lost_fragments(places.replicas, faults) else "equal",
             "corrected": "all",
             "within": f"{pace.within_s} s",
+            **({"silence": f"{pace.takes_over_s} s"} if places.standby else {}),
         },
     }
 
@@ -184,7 +188,8 @@ def _choices(rng: Random, diagram: Diagram, pace: Pace) -> dict[str, Any]:
     never = written.get("policies") == {"up_failure": "suspend"}
     if rng.random() < 0.3 and not never:
         promise = {"max_delay": f"{rng.choice(pace.delays_s)} s"}
-        promised = rng.choice([promise, promise, {"tentative": "never"}])
+        never_one = {"tentative": "never"} if len(diagram.results) > 1 else promise
+        promised = rng.choice([promise, promise, never_one])
         written["results"] = {rng.choice(diagram.results): promised}
     if rng.random() < 0.2:
         written["hedge"] = 2
@@ -245,6 +250,8 @@ class _Places:
 
     replicas: dict[str, tuple[str, ...]]
     sources: dict[str, str]
+    standby: bool
+    """Whether the first source has a standby at the second one's node."""
     rebuilt: frozenset[str]
     """The fragments whose states upstream logs rebuild if no replica has them."""
 
@@ -260,7 +267,17 @@ class _Places:
         homes = rng.choice([("e0", "e1"), ("e0", "e0"), (rng.choice(used), "e1")])
         sources = {s.name: home for s, home in zip(diagram.sources, homes, strict=True)}
         rebuilt = (f.name for f in cut(diagram) if reach(f, diagram) is not None)
-        return cls(replicas, sources, frozenset(rebuilt))
+        standby = homes == ("e0", "e1") and rng.random() < 0.2
+        return cls(replicas, sources, standby, frozenset(rebuilt))
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The sources as a scenario file has them."""
+        if not self.standby:
+            return self.sources
+        first, second = self.sources
+        pair = {"node": self.sources[first], "standby": self.sources[second]}
+        return {**self.sources, first: pair}
 
     @property
     def computing(self) -> list[str]:
@@ -299,6 +316,8 @@ class _Faults:
 
     def drawn(self) -> list[Fault]:
         """At least one fault, in the order in which they begin."""
+        if self.places.standby:
+            return self.lose_source()
         # Without starvation hardly any result would be tentative: it is drawn twice as often.
         kinds = [self.kill, self.pause, self.lose_disk, self.cut, self.flap, self.slow]
         kinds += [self.starve, self.starve, self.lose_all]
@@ -343,6 +362,13 @@ class _Faults:
         """One node with replicas."""
         node = self.rng.choice(self.places.computing)
         return [Fault(FaultKind.LOSE_DISK, (node,), *self._span())]
+
+    def lose_source(self) -> list[Fault]:
+        """The node of a source with a standby, until the round is over."""
+        node = next(iter(self.places.sources.values()))
+        at_ms = self.quiet_ms // 10 * 10
+        lasts_ms = (self.lasts_ms - at_ms) // 10 * 10
+        return [Fault(FaultKind.KILL, (node,), at_ms * MILLISECOND, lasts_ms * MILLISECOND)]
 
     def lose_all(self) -> list[Fault]:
         """All nodes with replicas of a fragment."""

@@ -120,8 +120,11 @@ class Scenario:
         for fragment, nodes in self.cluster.replicas.items():
             for node in nodes:
                 found[node].append(machine_name(fragment, node))
-        for source, node in self.cluster.sources.items():
-            found[node].append(source)
+        for proxies in self.cluster.source_machines.values():
+            for machine, node in proxies.items():
+                found[node].append(machine)
+        for witness, node in self.cluster.witnesses.items():
+            found[node].append(witness)
         found[CLIENT] = [*self.cluster.clients]
         return {node: tuple(machines) for node, machines in found.items()}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from australis.deployment.cluster import Engine, LogChoice, ResultPromise
+from australis.deployment.cluster import Cluster, Engine, LogChoice, ResultPromise
 from australis.diagram.diagram_file import dump
 from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import AustralisError, Stopped
@@ -85,7 +85,7 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
         "heartbeat": format_duration(cluster.heartbeat_us),
         "nodes": nodes,
         "replicas": {fragment: list(nodes) for fragment, nodes in cluster.replicas.items()},
-        "sources": cluster.sources,
+        "sources": {source: _home(cluster, source) for source in cluster.sources},
         "policies": asdict(cluster.policies),
         "clients": {
             name: {"stream": client.stream, "hedge": client.hedge}
@@ -109,6 +109,14 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
     path = directory / "cluster.yaml"
     path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     return path
+
+
+def _home(cluster: Cluster, source: str) -> str | dict[str, str]:
+    """What a cluster file says of a source's proxies."""
+    node, second = cluster.sources[source], cluster.standbys.get(source)
+    if second is None:
+        return node
+    return {"node": node, "standby": second.node, "witness": second.witness}
 
 
 def _bounds(choice: LogChoice) -> dict[str, str]:
@@ -206,10 +214,14 @@ class Stage(Testbed):
         ends: dict[str, int] = {}
 
         def asked() -> bool:
-            answers = self._operator.ask_all({*self.cluster.sources.values()}, "status")
-            for source, node in self.cluster.sources.items():
-                if answers[node] is not None:
-                    ends[source] = int(answers[node]["sources"][source]["end"])
+            places = self.cluster.source_machines
+            nodes = {node for proxies in places.values() for node in proxies.values()}
+            answers = self._operator.ask_all(nodes, "status")
+            for source, proxies in places.items():
+                for node in proxies.values():
+                    if answers[node] is not None:
+                        end = int(answers[node]["sources"][source]["end"])
+                        ends[source] = max(end, ends.get(source, end))
             return len(ends) == len(self.cluster.sources)
 
         self._patiently(asked)

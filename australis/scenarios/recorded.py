@@ -223,12 +223,18 @@ class _Timely:
         hops = 1 + max(o.hops_ahead for replica in topology.replicas for o in replica.outputs)
         slack = options.bucket_us + BUSY_US
         after = (schedule.promised_us, FOR_EVER_US)
-        outages = {c.name: merge([*truth.outages(c), after]) for c in topology.clients}
+        # The standby takes over while its source is silent: that is not yet told apart from a cut.
+        paired = {m for p in topology.pairs.values() for m in (*p.members, p.witness)}
+        silent = [(f.at_us, truth.settled_us(f)) for f in schedule.faults if f.node in paired]
+        outages = {c.name: merge([*truth.outages(c), *silent, after]) for c in topology.clients}
         shortest = options.max_delay_us - hops * options.hop_us - slack
         more = more_us(options, topology.clients)
         settling = truth.switch_us + options.max_delay_us + slack
         masked = ShortFailuresMasked(outages, shortest, settling, more_us=more)
         good = {c.name: truth.good_paths(c) for c in topology.clients if in_time(options, c)}
+        for paths in good.values():
+            for source in topology.pairs:
+                paths.pop(source, None)
         failures = merge((fault.at_us, fault.until_us) for fault in schedule.faults)
         bound_us = options.max_delay_us + slack
         delay = BoundedDelay(good, bound_us, from_bucket=0, more_us=more, failures=failures)

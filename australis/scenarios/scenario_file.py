@@ -14,7 +14,10 @@ from australis.deployment.cluster_file import (
     LogsSettings,
     PolicySettings,
     ResultSettings,
+    SourceHome,
+    homes,
     promises,
+    standbys,
 )
 from australis.diagram.diagram_file import load_document
 from australis.diagram.model import Diagram
@@ -122,7 +125,7 @@ class ScenarioFile(Settings, frozen=True, kw_only=True):
     says: Text
     diagram: Annotated[Text | dict[str, Any], Meta(description="a file, or a diagram itself")]
     replicas: Section[Nodes]
-    sources: Section[Text]
+    sources: Section[SourceHome]
     reads: Streams | None = None
     max_delay: Span = Span(Cluster.max_delay_us)
     hop: Span | None = None
@@ -174,7 +177,9 @@ def _diagram(document: Document, said: ScenarioFile) -> Diagram:
 def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluster:
     replicas = {fragment: several(nodes) for fragment, nodes in said.replicas.items()}
     computing = [node for nodes in replicas.values() for node in nodes]
-    names = dict.fromkeys([*computing, *said.sources.values()])
+    names = dict.fromkeys([*computing, *homes(said.sources).values()])
+    second = standbys(said.sources, names)
+    names |= dict.fromkeys(node for one in second.values() for node in (one.node, one.witness))
     places = document.places
     reads = several(said.reads) if said.reads else (_only_result(document, diagram),)
     clients = [CLIENT, *(f"{CLIENT}_{stream}" for stream in reads[1:])]
@@ -190,7 +195,8 @@ def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluste
             for port, n in enumerate(names, 1)
         },
         replicas=replicas,
-        sources=said.sources,
+        sources=homes(said.sources),
+        standbys=second,
         policies=said.policies.meaning,
         results=promises(said.results),
         log=said.log.chosen(said.log),

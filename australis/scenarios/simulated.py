@@ -12,6 +12,7 @@ import pyarrow as pa
 from australis.deployment.sinks import readers
 from australis.diagram.model import Diagram, Source
 from australis.kernel.durations import SECOND
+from australis.kernel.errors import UserError
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.protocols.dpc.topology import Topology, deploy, dpc_options
@@ -71,6 +72,13 @@ def run(scenario: Scenario, change: Callable[[Setup], Setup] = lambda setup: set
 def setup_of(scenario: Scenario) -> Setup:
     """The scenario in the form of the simulator."""
     cluster, diagram = scenario.cluster, beginning(scenario.diagram, START)
+    for source in cluster.standbys:
+        raise UserError(
+            "has a standby, which a scenario can have with real processes only ('--world live');"
+            " `australis sim dpc --preset standby` simulates some",
+            name=source,
+            place=cluster.place_of("sources", source),
+        )
     topology = deploy(diagram, cluster.machines, readers(cluster, diagram), hedged=cluster.hedged)
     options = dpc_options(cluster, diagram)
     safety_us = WARM_UP_US + scenario.lasts_us

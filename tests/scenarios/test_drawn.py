@@ -44,6 +44,17 @@ def test_a_users_function_is_not_for_the_simulated_world() -> None:
         simulated.run(one)
 
 
+def test_a_standby_is_not_for_the_simulated_world() -> None:
+    one = next(s for n in range(60) if (s := scenario(n)).cluster.standbys)
+    (kill,) = one.faults
+    assert kill.nodes == (one.cluster.sources["site0"],)
+    assert kill.until_us == one.lasts_us, "the node is lost for the whole round"
+    assert one.expected.silence_us is not None
+    assert one.expected.silence_us < kill.lasts_us
+    with pytest.raises(UserError, match="'site0' has a standby"):
+        simulated.run(one)
+
+
 def test_a_seed_gives_the_same_text_again() -> None:
     assert drawn.text(3, "reference") == drawn.text(3, "reference") != drawn.text(4, "reference")
 
@@ -66,6 +77,7 @@ def test_everything_is_drawn() -> None:
         drawn_of["policies"] += cluster.policies != Policies()
         drawn_of["results"] += bool(cluster.results)
         drawn_of["bounds"] += cluster.log.max_buckets is not None
+        drawn_of["standbys"] += bool(cluster.standbys)
         drawn_of["clocks"] += bool(one.clocks)
         lost = lost_fragments(cluster.replicas, one.faults)
         assert (one.expected.words["stable"] == "told") == bool(lost)

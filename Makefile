@@ -44,8 +44,8 @@ property: setup ## every operator under ten random data sets, against DuckDB
 crash: setup ## kill -9 at random moments, a hundred times
 	@AUSTRALIS_CRASHES=100 $(PY) -m pytest tests/end_to_end/test_crash.py --timeout=7200
 
-chaos: setup ## clusters of real processes, on Spark too, that are killed and cut off; some minutes
-	@$(PY) -m pytest tests/chaos --timeout=1800
+chaos: setup ## clusters of real processes, on Spark too, that are killed and cut off; half an hour on 2 cores
+	@$(PY) -m pytest tests/chaos --numprocesses=2 --dist=loadgroup --durations=25 --timeout=1800
 
 sim: setup ## fault schedules of every protocol in the simulated world, some twenty-five thousand of DPC's
 	@$(AUSTRALIS) sim ants --seeds 0:1999

@@ -69,9 +69,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 class SparkApart(LoadScopeScheduling):
-    """All tests of a directory that needs Spark go to one worker, any others to any."""
+    """All tests of a directory that needs Spark go to one worker, any others to any.
+
+    With `--dist loadgroup` the tests of an `xdist_group` go to one worker too.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
+        test, _, group = nodeid.rpartition("@")
+        if test and "]" not in group:
+            return group
         return next((d for d in WITH_SPARK if nodeid.startswith(d)), nodeid)
 
 

@@ -58,25 +58,38 @@ def chaos(
     keep_going: bool,
     as_json: bool,
 ) -> None:
-    """Let random faults happen to real clusters, and check every promise.
+    """Let random faults happen to real clusters, and check what they promise.
 
     Each round draws a small diagram (a chain of two replicated fragments, a join, a count window,
     several outputs, two applications), the nodes of its replicas and sources, and faults: kill -9 of
     nodes, of a whole fragment, of all; pauses; links that are cut, one way too, that flap, that are
-    slow; disks that are lost where a peer has the state. Nodes are processes of this machine. A
-    round takes about half a minute, on Spark one to two; several run at once, each on ports of its
-    own.
+    slow; disks that are lost, all of a fragment too where its state can be rebuilt. Some have
+    policies, promises for a result, a hedged client, bounded logs, or a clock that is seconds off; in
+    some a source has a standby, which takes over when its node is lost. Nodes are processes of this machine. A
+    round takes about half a minute, on Spark two; several run at once, each on ports of its own.
 
     \b
-    Judged is
-      what the client got: every stable tuple once, in order, equal to a run without faults;
+    Judged is, by the checkers of `australis sim dpc` over what was recorded,
+      what clients got of all results: every stable tuple once, in order, equal to a run without
+        faults, but for what they are told is gone where all replicas lost their state;
       corrections: complete, announced by UNDO and REC_DONE;
-      the logs on all disks, the traces of all nodes (buffers, subscriptions, truncation);
+      tentative tuples: they follow from what was there, and say what is missing in them;
+      the logs on all disks, and by the traces of all nodes their buffers, subscriptions,
+        truncation, turns and bounds (in buckets); that no state is given up, and no log said to
+        differ, without reason;
       delay: no longer than max_delay and a second while a path works;
-      masking: nothing tentative for a failure shorter than max_delay.
+      masking: nothing tentative for a failure shorter than max_delay;
+      progress: something stable at the latest when a failure is over and settled.
+
+    Judged in simulation only are the entry times that clients know, bounds of logs in bytes,
+    sources with times of their own, rows that cannot be asked for again, and that what really differs
+    is announced.
+    Delay, masking and progress are not judged once a log was full or all replicas of a fragment have
+    lost their disks. Each round says how much it judged; what it could not judge is named in the
+    end.
 
     A round is a scenario file: run the one that failed again with `australis scenario run`, live
-    and in the simulated world.
+    and, unless a source has a standby, in the simulated world.
 
     \b
     Examples:
@@ -141,10 +154,18 @@ def _show_round(one: Round) -> None:
     settled = "never settled" if facts.settled_s is None else f"settled in {facts.settled_s:.1f} s"
     click.echo(f"round {one.round:<4} seed {one.seed:<5} {one.scenario:24} ", nl=False)
     click.secho("ok    " if one.ok else "FAILS ", fg="green" if one.ok else "red", nl=False)
+    judged = one.facts.judged
+    seen = (
+        f", {judged.delays:,} delays and {judged.compared:,} tentative buckets judged"
+        if judged
+        else ""
+    )
     click.echo(
         f"{len(one.faults)} faults, {facts.got:,} of {facts.expected:,} tuples,"
-        f" {facts.tentative:,} tentative, {settled}, {one.took_s:.0f} s, load {one.load:g}"
+        f" {facts.tentative:,} tentative{seen}, {settled}, {one.took_s:.0f} s, load {one.load:g}"
     )
+    if one.unjudged:
+        click.secho(f"  judged {', '.join(one.unjudged)}", fg="yellow")
     for miss in one.misses:
         click.echo(f"  {miss}")
 
@@ -162,14 +183,20 @@ def _show(finished: list[Round]) -> None:
             click.secho(f"  {miss}", fg="red")
         click.echo(f"  again: australis scenario run {failed.file}; files: {failed.logs}")
     said = summary(finished)
+    judged = said["judged"]
     figures = (
         f"{said['rounds']} rounds, {said['faults']} faults, {said['tuples']:,} tuples,"
         f" {said['lost']} lost, {said['duplicated']} duplicated; {said['tentative']} rounds with"
-        f" tentative results; {said['judged']:,} delays judged; settled after"
+        f" tentative results; judged are {judged['delays']:,} delays"
+        f" ({judged['in_failures']:,} during faults), masking for"
+        f" {judged['masked_s']:,.0f} s, {judged['compared']:,} tentative buckets by content,"
+        f" {judged['precise']:,} by what they say is missing; settled after"
         f" {said['settled_s']['median']} s (median), {said['settled_s']['longest']} s (longest);"
         f" restarted nodes stable within {said['recovered_s']} s"
     )
     click.echo(figures)
+    for number, what in said["unjudged"].items():
+        click.secho(f"round {number} judged {', '.join(what)}", fg="yellow")
     broken = len(said["broken"])
     verdict = (
         f"{broken} of {said['rounds']} rounds broke a promise" if broken else "all promises kept"

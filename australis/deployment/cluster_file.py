@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
@@ -134,6 +135,9 @@ class SourceSettings(Settings, frozen=True):
             raise SettingError("witness", sentence)
 
 
+SourceHome = Annotated[Text | SourceSettings, Meta(description="a node, or 'node' and 'standby'")]
+
+
 class LogSettings(Settings, frozen=True):
     """How long a log is kept, and how much of it."""
 
@@ -202,9 +206,7 @@ class ClusterFile(Settings, frozen=True, kw_only=True):
     nodes: Section[ClusterNodeSettings]
     participants: Section[ParticipantSettings] = field(default_factory=dict)
     replicas: Section[Nodes]
-    sources: Section[
-        Annotated[Text | SourceSettings, Meta(description="a node, or 'node' and 'standby'")]
-    ]
+    sources: Section[SourceHome]
     clients: Section[ClientSettings] = field(default_factory=dict)
     sinks: Section[SinkSettings] = field(default_factory=dict)
     tls: TlsSettings | None = None
@@ -234,8 +236,7 @@ def _cluster(document: Document, said: ClusterFile) -> Cluster:
         | {"logs": {name: said.log.chosen(one) for name, one in said.log.streams.items()}}
         | {"policies": said.policies.meaning, "results": promises(said.results)}
         | {"participants": tuple(said.participants or owners)}
-        | {"sources": {source: _home(one) for source, one in said.sources.items()}}
-        | {"standbys": _standbys(said)}
+        | {"sources": homes(said.sources), "standbys": standbys(said.sources, said.nodes)}
         | {"tls": None if said.tls is None else Tls(**arguments(said.tls))}
         | {"faults": said.faults == "allowed"},
         place=document.origin,
@@ -243,17 +244,20 @@ def _cluster(document: Document, said: ClusterFile) -> Cluster:
     )
 
 
-def _home(said: str | SourceSettings) -> str:
-    return said if isinstance(said, str) else said.node
+def homes(sources: Mapping[str, str | SourceSettings]) -> dict[str, str]:
+    """The node of each source, that of the first proxy if there are two."""
+    return {name: one if isinstance(one, str) else one.node for name, one in sources.items()}
 
 
-def _standbys(said: ClusterFile) -> dict[str, StandbyPlace]:
+def standbys(
+    sources: Mapping[str, str | SourceSettings], nodes: Collection[str]
+) -> dict[str, StandbyPlace]:
     """The standbys, each with a witness: the first node that is neither, if none is named."""
     found = {}
-    for source, one in said.sources.items():
+    for source, one in sources.items():
         if isinstance(one, str) or one.standby is None:
             continue
-        others = (node for node in said.nodes if node not in (one.node, one.standby))
+        others = (node for node in nodes if node not in (one.node, one.standby))
         found[source] = StandbyPlace(one.standby, one.witness or next(others, ""))
     return found
 

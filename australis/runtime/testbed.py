@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,7 @@ from australis.runtime.admin import AdminClient
 from australis.runtime.client import Change, ChangeKind, Connection, load_cluster, producers_of
 from australis.runtime.epoch import began_us, keep_epoch
 from australis.runtime.fault_injection import Network
+from australis.runtime.node.driver import SHIFT
 from australis.runtime.processes import end, identity
 from australis.runtime.sources import open_reader
 from australis.runtime.sources.replay import stamped
@@ -70,23 +72,30 @@ class Testbed:
         path: Path,
         stream: str,
         *,
+        also: Iterable[str] = (),
         hedge: int | None = None,
         cores: Mapping[str, Collection[int]] | None = None,
         within: Mapping[str, Sequence[str]] | None = None,
+        clocks: Mapping[str, float] | None = None,
         keep: bool = True,
     ) -> None:
-        """A testbed; `cores` gives the CPU cores of each node, `within` a command that wraps it.
+        """A testbed; `cores` gives the CPU cores of each node, `within` a command that wraps it, and
+        `clocks` how many seconds its clock is ahead.
+
+        It reads one stream, and `also` others, each as the client of the cluster that reads it.
 
         A long run need not `keep` the tuples that it received, but then has no verdict.
         """
         self.path = path
         self.stream = stream
-        self.heard: list[Heard] = []
+        self.heard_of: dict[str, list[Heard]] = {one: [] for one in (stream, *also)}
+        """What was received of each stream."""
         self.kills: list[tuple[float, str]] = []
         """The kills as pairs of time and node."""
         self._hedge = hedge
         self._cores = cores or {}
         self._within = within or {}
+        self.clocks = clocks or {}
         self._keep = keep
         cluster, diagram, base = load_cluster(path, needs_epoch=False)
         keep_epoch(cluster, diagram, base)
@@ -119,7 +128,9 @@ class Testbed:
             for node in self.cluster.nodes:
                 self.start(node)
             self._connection = Connection(self.cluster, self.diagram, self.base, None)
-            threading.Thread(target=self._listen, name="listener", daemon=True).start()
+            for stream in self.heard_of:
+                listen = partial(self._listen, stream)
+                threading.Thread(target=listen, name=f"listener {stream}", daemon=True).start()
         except BaseException:
             self.close()
             raise
@@ -155,6 +166,7 @@ class Testbed:
         with log.open("ab") as said:
             self._processes[node] = subprocess.Popen(
                 [*self._within.get(node, ()), *NODE, node, "--cluster", str(self.path)],
+                env={**os.environ, SHIFT: str(self.clocks.get(node, 0.0))},
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -261,21 +273,27 @@ class Testbed:
         if self._error is not None:
             raise self._error
 
-    def _listen(self) -> None:
+    def _listen(self, stream: str) -> None:
+        heard = self.heard_of[stream]
         try:
             assert self._connection is not None
             while not any(map(self._operator.says_hello, self._replicas)):
                 if self._closing.wait(0.1):
                     return  # a Spark node may take longer to start than a client waits for one
-            subscription = self._connection.subscribe(self.stream, hedge=self._hedge)
+            subscription = self._connection.subscribe(stream, hedge=self._hedge)
             for change in subscription:
-                self.heard.append(Heard(time.monotonic(), change))
+                heard.append(Heard(time.monotonic(), change))
                 if not self._keep:
-                    del self.heard[:-LATEST]
+                    del heard[:-LATEST]
         except BaseException as error:
             self._error = error
 
     # --- what the client heard --------------------------------------------------------------
+
+    @property
+    def heard(self) -> list[Heard]:
+        """What was received of the stream."""
+        return self.heard_of[self.stream]
 
     @property
     def stable_buckets(self) -> int:
@@ -285,22 +303,17 @@ class Testbed:
     @property
     def stable_upto(self) -> int:
         """The last stable bucket that the client has."""
-        found = (
-            h.change.bucket for h in reversed(self.heard) if h.change.kind is ChangeKind.INSERTION
-        )
-        return next(found, -1)
+        return stable_upto(self.heard)
 
     def computed(self) -> Computed:
-        """All streams without any fault, up to the last stable bucket of the client."""
-        return computed(self.diagram, self.base, max(self.stable_upto, self.base_bucket))
+        """All streams without any fault, up to the last stable bucket of any that was read."""
+        upto = max(map(stable_upto, self.heard_of.values()))
+        return computed(self.diagram, self.base, max(upto, self.base_bucket))
 
     @property
     def uncorrected(self) -> bool:
         """Whether something tentative has not been corrected yet."""
-        for h in reversed(self.heard):
-            if h.change.kind in (ChangeKind.REC_DONE, ChangeKind.TENTATIVE):
-                return h.change.kind is ChangeKind.TENTATIVE
-        return False
+        return any(map(waits_for_corrections, self.heard_of.values()))
 
     def tentative(self, since: float = 0.0) -> list[Heard]:
         """The tentative buckets with tuples since some moment."""
@@ -322,6 +335,19 @@ class Testbed:
         expected = computed_at_once(self.diagram, self.base, self.stream, upto).to_pylist()
         skipped = any(c.kind is ChangeKind.SKIPPED for c in changes)
         return judge(expected, rows_of(stable), skipped=skipped)
+
+
+def stable_upto(heard: Sequence[Heard]) -> int:
+    """The last stable bucket that was received, -1 if there is none."""
+    stable = (h.change.bucket for h in reversed(heard) if h.change.kind is ChangeKind.INSERTION)
+    return next(stable, -1)
+
+
+def waits_for_corrections(heard: Sequence[Heard]) -> bool:
+    """Whether something tentative that was received has not been corrected yet."""
+    last = (ChangeKind.REC_DONE, ChangeKind.TENTATIVE)
+    kinds = (h.change.kind for h in reversed(heard) if h.change.kind in last)
+    return next(kinds, ChangeKind.REC_DONE) is ChangeKind.TENTATIVE
 
 
 def rows_of(changes: Iterable[Change]) -> list[dict[str, Any]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from australis.deployment.check import check as check_cluster
+from australis.diagram.fragments import Fragment, cut
+from australis.diagram.model import Diagram
 from australis.kernel.durations import format_duration
 from australis.kernel.errors import UserError
 from australis.kernel.names import known_names
-from australis.protocols.dpc.topology import dpc_options
+from australis.protocols.dpc.topology import dpc_options, span_buckets
 from australis.runtime.sources import check_options
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario
 
@@ -21,6 +23,7 @@ def check(scenario: Scenario) -> None:
     check_cluster(scenario.cluster, scenario.diagram)
     dpc_options(scenario.cluster, scenario.diagram)
     _sources(scenario)
+    _clocks(scenario)
     for fault in scenario.faults:
         _fault(scenario, fault)
     for one, two in combinations(scenario.faults, 2):
@@ -49,11 +52,24 @@ def _sources(scenario: Scenario) -> None:
         check_options(source)
 
 
+def _clocks(scenario: Scenario) -> None:
+    """Check that clocks are those of nodes without sources, whose rows would begin at other times."""
+    nodes = set(scenario.cluster.nodes) - set(scenario.cluster.sources.values())
+    for node in scenario.clocks:
+        if node not in nodes:
+            raise UserError(
+                f"is not a node whose clock may be off ({known_names(node, sorted(nodes))}): those"
+                " of sources tell when their rows begin",
+                name=node,
+                place=scenario.cluster.places.get("clocks", scenario.cluster.place),
+            )
+
+
 def _fault(scenario: Scenario, fault: Fault) -> None:
     _nodes(scenario, fault)
     if fault.kind is FaultKind.LOSE_DISK:
         for source, node in scenario.cluster.sources.items():
-            if node in fault.nodes:
+            if node in fault.nodes and source not in scenario.cluster.standbys:
                 raise _wrong(
                     fault,
                     f"hits '{node}', where the source '{source}' is: no other node has its log"
@@ -114,12 +130,25 @@ def _touched(fault: Fault) -> set[str]:
 
 
 def _disks(scenario: Scenario) -> None:
-    """Check that no lost disk holds the last copy of a fragment's state."""
-    lost: set[str] = set()
-    for fault in scenario.faults:
-        if fault.kind is FaultKind.LOSE_DISK:
-            lost |= set(fault.nodes)
-            for fragment, nodes in scenario.cluster.replicas.items():
-                if lost >= set(nodes):
-                    sentence = f"leaves no replica of '{fragment}' that never lost its disk"
-                    raise _wrong(fault, sentence)
+    """Check that no lost disk holds the last copy of a state that cannot be rebuilt."""
+    for_ever = {f.name for f in cut(scenario.diagram) if reach(f, scenario.diagram) is None}
+    for number, fault in enumerate(scenario.faults, 1):
+        lost = lost_fragments(scenario.cluster.replicas, scenario.faults[:number])
+        for fragment in sorted(lost & for_ever):
+            sentence = (
+                f"leaves no replica of '{fragment}' that never lost its disk, and its state may"
+                " rest on everything"
+            )
+            raise _wrong(fault, sentence)
+
+
+def reach(fragment: Fragment, diagram: Diagram) -> int | None:
+    """How many buckets back the states of a fragment reach; None if there is no limit."""
+    spans = [span_buckets(plan, diagram.bucket_us) for plan in fragment.plans]
+    return None if None in spans else sum(span or 0 for span in spans)
+
+
+def lost_fragments(replicas: Mapping[str, Sequence[str]], faults: Iterable[Fault]) -> set[str]:
+    """The fragments whose replicas all lose their disks."""
+    wiped = {n for fault in faults if fault.kind is FaultKind.LOSE_DISK for n in fault.nodes}
+    return {fragment for fragment, nodes in replicas.items() if wiped.issuperset(nodes)}

@@ -9,7 +9,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
@@ -21,9 +21,9 @@ from australis.deployment.cluster import Engine
 from australis.diagram.diagram_file import load_document
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
-from australis.kernel.durations import MILLISECOND, format_duration
+from australis.kernel.durations import MILLISECOND, SECOND, format_duration
 from australis.kernel.rng import SeedTree
-from australis.scenarios.check import interfere
+from australis.scenarios.check import interfere, lost_fragments, reach
 from australis.scenarios.model import CLIENT, Fault, FaultKind
 from australis.yamlfile.document import parse
 
@@ -95,6 +95,21 @@ SHAPES: dict[str, Shape] = {
 """The diagrams that are drawn, by name."""
 
 
+QUIET_MS = 2000
+"""How much longer the quiet time before the first fault is than `max_delay` and a bucket."""
+
+
+POLICIES: tuple[tuple[str, str | bool], ...] = (
+    ("up_failure", "delay"),
+    ("up_failure", "suspend"),
+    ("stabilization", "process"),
+    ("stabilization", "suspend"),
+    ("staggered", True),
+    ("hedged", True),
+)
+"""The policies that are drawn, one at a time."""
+
+
 @dataclass(frozen=True)
 class Pace:
     """What suits the speed of an engine."""
@@ -102,7 +117,7 @@ class Pace:
     buckets_ms: tuple[int, ...]
     delays_s: tuple[int, ...]
     lasts_s: tuple[int, int]
-    """How long a round lasts beyond its `max_delay`."""
+    """How long a round lasts after its quiet time and its `max_delay`."""
     faults: tuple[int, int]
     """The smallest and the largest number of draws of a fault."""
     longest_ms: int
@@ -111,11 +126,13 @@ class Pace:
     """The smallest and the largest number of nodes that compute."""
     within_s: int
     """The time after the last fault within which the client must have everything."""
+    takes_over_s: int
+    """The longest silence while the standby of a source takes over."""
 
 
 PACES: dict[Engine, Pace] = {
-    "reference": Pace((100, 250), (2, 3, 4, 6), (8, 11), (1, 4), 5000, (2, 4), 30),
-    "spark": Pace((500, 1000), (6, 8, 10), (12, 20), (1, 3), 10000, (2, 2), 90),
+    "reference": Pace((100, 250), (2, 3, 4, 6), (8, 11), (1, 4), 5000, (2, 4), 30, 10),
+    "spark": Pace((500, 1000), (6, 8, 10), (12, 20), (1, 3), 10000, (2, 2), 90, 20),
 }
 
 
@@ -133,20 +150,82 @@ def _document(seed: int, engine: Engine) -> dict[str, Any]:
     diagram = load_document(parse(yaml.safe_dump(written, sort_keys=False), "drawn"))
     places = _Places.drawn(diagram, chance.stream("places"), pace)
     max_delay_s = rng.choice(pace.delays_s)
-    lasts_ms = 1000 * (rng.randint(*pace.lasts_s) + max_delay_s)
-    faults = _Faults(places, chance.stream("faults"), pace, lasts_ms, 1000 * max_delay_s).drawn()
+    max_delay_ms = 1000 * max_delay_s
+    # Whether results are in time is known after max_delay, and what a busy machine may add.
+    quiet_ms = max_delay_ms + QUIET_MS + diagram.bucket_us // MILLISECOND
+    busy_ms = 1000 * rng.randint(*pace.lasts_s) + max_delay_ms
+    lasts_ms = quiet_ms + (2000 * pace.takes_over_s if places.standby else busy_ms)
+    rng_faults = chance.stream("faults")
+    faults = _Faults(places, rng_faults, pace, quiet_ms, lasts_ms, max_delay_ms).drawn()
     return {
         "scenario": f"{name}_{seed}",
         "says": f"Every promise is kept whatever fails (drawn from seed {seed}).",
         "diagram": written,
         "replicas": {fragment: list(nodes) for fragment, nodes in places.replicas.items()},
-        "sources": places.sources,
-        "reads": rng.choice(diagram.results),
+        "sources": places.written,
+        "reads": list(diagram.results),
         "max_delay": f"{max_delay_s} s",
+        **_choices(chance.stream("choices"), diagram, pace),
+        **_clocks(chance.stream("clocks"), places),
         "lasts": format_duration(lasts_ms * MILLISECOND),
         "faults": [_written(fault) for fault in faults],
-        "expect": {"stable": "equal", "corrected": "all", "within": f"{pace.within_s} s"},
+        "expect": {
+            "stable": "told" if lost_fragments(places.replicas, faults) else "equal",
+            "corrected": "all",
+            "within": f"{pace.within_s} s",
+            **({"silence": f"{pace.takes_over_s} s"} if places.standby else {}),
+        },
     }
+
+
+def _choices(rng: Random, diagram: Diagram, pace: Pace) -> dict[str, Any]:
+    """The choices of a deployment, in half of the rounds; the others keep the defaults."""
+    written: dict[str, Any] = {}
+    if rng.random() < 0.35:
+        chained = _reads_replicas(diagram)
+        policies = [one for one in POLICIES if one[0] != "hedged" or chained]
+        written["policies"] = dict([rng.choice(policies)])
+    never = written.get("policies") == {"up_failure": "suspend"}
+    if rng.random() < 0.3 and not never:
+        promise = {"max_delay": f"{rng.choice(pace.delays_s)} s"}
+        never_one = {"tentative": "never"} if len(diagram.results) > 1 else promise
+        promised = rng.choice([promise, promise, never_one])
+        written["results"] = {rng.choice(diagram.results): promised}
+    if rng.random() < 0.2:
+        written["hedge"] = 2
+    if rng.random() < 0.25:
+        written["log"] = _bounds(rng, diagram)
+    return written
+
+
+def _bounds(rng: Random, diagram: Diagram) -> dict[str, Any]:
+    """Logs that are full after some seconds in which nobody acknowledges anything."""
+    most = rng.randint(5, 15) * SECOND // diagram.bucket_us
+    # No fault makes anyone absent for so long that a full log would skip it.
+    written = {"max": f"{most} buckets", "full": rng.choice(["wait", "skip"])}
+    if rng.random() < 0.3:
+        written["keep"] = f"{rng.randint(1, 3)} s"
+    return written
+
+
+def _clocks(rng: Random, places: _Places) -> dict[str, Any]:
+    """In some rounds the clock of a node without sources is seconds off."""
+    nodes = sorted({*places.computing} - {*places.sources.values()})
+    if not nodes or rng.random() >= 0.3:
+        return {}
+    which, off_ms = rng.choice(["ahead", "behind"]), 100 * rng.randint(3, 50)
+    return {"clocks": {rng.choice(nodes): {which: format_duration(off_ms * MILLISECOND)}}}
+
+
+def _reads_replicas(diagram: Diagram) -> bool:
+    """Whether a fragment reads from another one."""
+    home = {plan.output: f.name for f in cut(diagram) for plan in f.plans}
+    return any(
+        home.get(stream, f.name) != f.name
+        for f in cut(diagram)
+        for plan in f.plans
+        for stream in plan.inputs
+    )
 
 
 def _diagram(name: str, rng: Random, pace: Pace) -> dict[str, Any]:
@@ -171,6 +250,10 @@ class _Places:
 
     replicas: dict[str, tuple[str, ...]]
     sources: dict[str, str]
+    standby: bool
+    """Whether the first source has a standby at the second one's node."""
+    rebuilt: frozenset[str]
+    """The fragments whose states upstream logs rebuild if no replica has them."""
 
     @classmethod
     def drawn(cls, diagram: Diagram, rng: Random, pace: Pace) -> _Places:
@@ -182,7 +265,19 @@ class _Places:
             replicas[fragment.name] = tuple(sorted(rng.sample(pool, count)))
         used = sorted({node for nodes in replicas.values() for node in nodes})
         homes = rng.choice([("e0", "e1"), ("e0", "e0"), (rng.choice(used), "e1")])
-        return cls(replicas, {s.name: home for s, home in zip(diagram.sources, homes, strict=True)})
+        sources = {s.name: home for s, home in zip(diagram.sources, homes, strict=True)}
+        rebuilt = (f.name for f in cut(diagram) if reach(f, diagram) is not None)
+        standby = homes == ("e0", "e1") and rng.random() < 0.2
+        return cls(replicas, sources, standby, frozenset(rebuilt))
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The sources as a scenario file has them."""
+        if not self.standby:
+            return self.sources
+        first, second = self.sources
+        pair = {"node": self.sources[first], "standby": self.sources[second]}
+        return {**self.sources, first: pair}
 
     @property
     def computing(self) -> list[str]:
@@ -214,14 +309,18 @@ class _Faults:
     places: _Places
     rng: Random
     pace: Pace
+    quiet_ms: int
+    """The time before the first fault, from which delays are known that the machine gives."""
     lasts_ms: int
     max_delay_ms: int
 
     def drawn(self) -> list[Fault]:
         """At least one fault, in the order in which they begin."""
+        if self.places.standby:
+            return self.lose_source()
         # Without starvation hardly any result would be tentative: it is drawn twice as often.
         kinds = [self.kill, self.pause, self.lose_disk, self.cut, self.flap, self.slow]
-        kinds += [self.starve, self.starve]
+        kinds += [self.starve, self.starve, self.lose_all]
         chosen: list[Fault] = []
         left = self.rng.randint(*self.pace.faults)
         while left:
@@ -233,18 +332,18 @@ class _Faults:
                 left -= 1
         return sorted(chosen, key=lambda fault: fault.at_us)
 
-    def _survives(self, faults: Iterable[Fault]) -> bool:
-        """Whether some replica of each fragment, and each source, never loses its disk."""
+    def _survives(self, faults: Sequence[Fault]) -> bool:
+        """Whether all states are left or can be rebuilt, and no source loses its disk."""
         lost = {n for f in faults if f.kind is FaultKind.LOSE_DISK for n in f.nodes}
-        kept = all({*nodes} - lost for nodes in self.places.replicas.values())
-        return kept and not lost & {*self.places.sources.values()}
+        for_ever = lost_fragments(self.places.replicas, faults) - self.places.rebuilt
+        return not for_ever and not lost & {*self.places.sources.values()}
 
     def _span(self) -> tuple[int, int]:
         """When a fault begins, and how long it lasts; short ones are as likely as long ones."""
         return self._at(int(200 * (self.pace.longest_ms / 200) ** self.rng.random()))
 
     def _at(self, duration_ms: int) -> tuple[int, int]:
-        at_ms = self.rng.randrange(300, self.lasts_ms - duration_ms)
+        at_ms = self.rng.randrange(self.quiet_ms, self.lasts_ms - duration_ms)
         return at_ms // 10 * 10 * MILLISECOND, duration_ms // 10 * 10 * MILLISECOND
 
     def kill(self) -> list[Fault]:
@@ -264,6 +363,18 @@ class _Faults:
         node = self.rng.choice(self.places.computing)
         return [Fault(FaultKind.LOSE_DISK, (node,), *self._span())]
 
+    def lose_source(self) -> list[Fault]:
+        """The node of a source with a standby, until the round is over."""
+        node = next(iter(self.places.sources.values()))
+        at_ms = self.quiet_ms // 10 * 10
+        lasts_ms = (self.lasts_ms - at_ms) // 10 * 10
+        return [Fault(FaultKind.KILL, (node,), at_ms * MILLISECOND, lasts_ms * MILLISECOND)]
+
+    def lose_all(self) -> list[Fault]:
+        """All nodes with replicas of a fragment."""
+        nodes = self.rng.choice([*self.places.replicas.values()])
+        return [Fault(FaultKind.LOSE_DISK, nodes, *self._span())]
+
     def cut(self) -> list[Fault]:
         """One link, or those of all replicas of a fragment to a source."""
         nodes, other = self.rng.choice(self.places.links)
@@ -273,7 +384,8 @@ class _Faults:
     def flap(self) -> list[Fault]:
         """A link that fails again and again."""
         nodes, other = self.rng.choice(self.places.links)
-        first_ms, every_ms = 10 * self.rng.randint(50, 300), 10 * self.rng.randint(80, 160)
+        first_ms = self.quiet_ms // 10 * 10 + 10 * self.rng.randint(50, 300)
+        every_ms = 10 * self.rng.randint(80, 160)
         spans = [
             (first_ms + i * every_ms, 10 * self.rng.randint(20, 70))
             for i in range(self.rng.randint(3, 5))

@@ -13,7 +13,7 @@ from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import Place
 
 CLIENT = "client"
-"""The name of a scenario's single client."""
+"""The name by which faults know the program that reads the results; its first client has it too."""
 
 
 class FaultKind(Enum):
@@ -74,7 +74,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a scenario's client must observe; fields that are not set are not checked."""
+    """What a scenario's clients must observe; fields that are not set are not checked."""
 
     words: Mapping[str, str]
     """The word required of the verdict for `stable`, `tentative` and `corrected`."""
@@ -95,6 +95,8 @@ class Scenario:
     diagram: Diagram
     cluster: Cluster
     """The cluster, whose nodes get their addresses when the scenario runs."""
+    clocks: Mapping[str, int] = field(default_factory=dict)
+    """How many microseconds the clocks of nodes are ahead, or behind if negative."""
     lasts_us: int
     faults: tuple[Fault, ...]
     """The faults, in the order in which they begin."""
@@ -102,9 +104,9 @@ class Scenario:
     file: str = field(compare=False)
 
     @property
-    def stream(self) -> str:
-        """The stream that the client reads."""
-        return self.cluster.clients[CLIENT].stream
+    def streams(self) -> tuple[str, ...]:
+        """The streams that are read, each by a client of its own."""
+        return tuple(client.stream for client in self.cluster.clients.values())
 
     @property
     def healed_us(self) -> int:
@@ -113,14 +115,17 @@ class Scenario:
 
     @cached_property
     def machines(self) -> dict[str, tuple[str, ...]]:
-        """The machines on each node; the client runs by itself."""
-        found: dict[str, list[str]] = {node: [] for node in [*self.cluster.nodes, CLIENT]}
+        """The machines on each node; the clients run by themselves."""
+        found: dict[str, list[str]] = {node: [] for node in self.cluster.nodes}
         for fragment, nodes in self.cluster.replicas.items():
             for node in nodes:
                 found[node].append(machine_name(fragment, node))
-        for source, node in self.cluster.sources.items():
-            found[node].append(source)
-        found[CLIENT].append(CLIENT)
+        for proxies in self.cluster.source_machines.values():
+            for machine, node in proxies.items():
+                found[node].append(machine)
+        for witness, node in self.cluster.witnesses.items():
+            found[node].append(witness)
+        found[CLIENT] = [*self.cluster.clients]
         return {node: tuple(machines) for node, machines in found.items()}
 
 

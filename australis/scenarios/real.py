@@ -5,24 +5,26 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
-from australis.deployment.cluster import Engine, ResultPromise
+from australis.deployment.cluster import Cluster, Engine, LogChoice, ResultPromise
 from australis.diagram.diagram_file import dump
 from australis.kernel.durations import SECOND, format_duration
 from australis.kernel.errors import AustralisError, Stopped
 from australis.runtime.admin import NoAnswer
 from australis.runtime.supervise import last_line
-from australis.runtime.testbed import START_TIMEOUT_S, Computed, Testbed, free_ports
+from australis.runtime.testbed import START_TIMEOUT_S, Computed, Testbed, free_ports, stable_upto
+from australis.scenarios.check import lost_fragments
 from australis.scenarios.model import CLIENT, Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.recorded import Schedule, judge
 from australis.scenarios.simulated import machine_faults
 from australis.scenarios.story import starts, story
+from australis.scenarios.traced import save_traces
 from australis.scenarios.verdict import Course, Verdict, verdict_on
 from australis.sim.harness.story import Line, Tone
 
@@ -44,10 +46,11 @@ def run(
     place = directory or Path(tempfile.mkdtemp(prefix="australis-"))
     keep = directory is not None
     try:
-        trial = Stage(write(scenario, place, engine), scenario.stream)
-        performance = _Performance(scenario, trial, say)
+        clocks = {node: seconds(ahead_us) for node, ahead_us in scenario.clocks.items()}
+        testbed = Stage(write(scenario, place, engine), scenario.streams, clocks)
+        performance = _Performance(scenario, testbed, say)
         course = performance.course()
-        known = trial.computed()
+        known = testbed.computed()
         if not course.broken:
             course = performance.judged(course, known)
         verdict = verdict_on(scenario, "live", known, course)
@@ -82,10 +85,20 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
         "heartbeat": format_duration(cluster.heartbeat_us),
         "nodes": nodes,
         "replicas": {fragment: list(nodes) for fragment, nodes in cluster.replicas.items()},
-        "sources": cluster.sources,
+        "sources": {source: _home(cluster, source) for source in cluster.sources},
         "policies": asdict(cluster.policies),
-        "clients": {CLIENT: {"stream": scenario.stream, "hedge": cluster.clients[CLIENT].hedge}},
+        "clients": {
+            name: {"stream": client.stream, "hedge": client.hedge}
+            for name, client in cluster.clients.items()
+        },
         "faults": "allowed",
+    }
+    streams = {name: _bounds(choice) for name, choice in cluster.logs.items()}
+    settings["log"] = _bounds(cluster.log) | ({"streams": streams} if streams else {})
+    waits = {"clients": cluster.leases.clients_us, "replicas": cluster.leases.replicas_us}
+    settings["leases"] = {
+        who: "never" if silence_us is None else format_duration(silence_us)
+        for who, silence_us in waits.items()
     }
     if cluster.hop_us is not None:
         settings["hop"] = format_duration(cluster.hop_us)
@@ -98,6 +111,24 @@ def write(scenario: Scenario, directory: Path, engine: Engine) -> Path:
     return path
 
 
+def _home(cluster: Cluster, source: str) -> str | dict[str, str]:
+    """What a cluster file says of a source's proxies."""
+    node, second = cluster.sources[source], cluster.standbys.get(source)
+    if second is None:
+        return node
+    return {"node": node, "standby": second.node, "witness": second.witness}
+
+
+def _bounds(choice: LogChoice) -> dict[str, str]:
+    """What a cluster file says of a log."""
+    said = {"keep": format_duration(choice.keep_us)}
+    if choice.max_buckets is not None:
+        said |= {"max": f"{choice.max_buckets} buckets", "full": choice.full}
+    elif choice.max_bytes is not None:
+        said |= {"max": f"{choice.max_bytes // 10**6} MB", "full": choice.full}
+    return said
+
+
 def _promise(result: ResultPromise) -> dict[str, str]:
     """What a cluster file says of a result."""
     if result.max_delay_us is None:
@@ -106,10 +137,12 @@ def _promise(result: ResultPromise) -> dict[str, str]:
 
 
 class Stage(Testbed):
-    """A trial on which the faults of a scenario are inflicted."""
+    """A testbed on which the faults of a scenario are inflicted."""
 
-    def __init__(self, path: Path, stream: str) -> None:
-        super().__init__(path, stream)
+    def __init__(
+        self, path: Path, streams: Sequence[str], clocks: Mapping[str, float] | None = None
+    ) -> None:
+        super().__init__(path, streams[0], also=streams[1:], clocks=clocks)
         self._down: set[str] = set()
 
     def begin(self, fault: Fault) -> None:
@@ -120,6 +153,7 @@ class Stage(Testbed):
                     self._down.add(node)
                     self.kill(node)
                     if fault.kind is FaultKind.LOSE_DISK:
+                        save_traces(self.base, self.cluster.state, node)
                         shutil.rmtree(self.base / self.cluster.state / node)
                 case FaultKind.PAUSE:
                     self.pause(node)
@@ -143,17 +177,23 @@ class Stage(Testbed):
     def _touch(self, node: str, fault: Fault) -> bool:
         """Cut or slow a link; returns whether both ends have answered."""
         try:
-            if fault.kind is FaultKind.CUT:
-                self._network.cut(node, fault.other, one_way=fault.one_way)
-            else:
-                by_s = seconds(fault.by_us)
-                self._network.slow(node, fault.other, by_s, one_way=fault.one_way)
+            for other in self._others(fault):
+                if fault.kind is FaultKind.CUT:
+                    self._network.cut(node, other, one_way=fault.one_way)
+                else:
+                    by_s = seconds(fault.by_us)
+                    self._network.slow(node, other, by_s, one_way=fault.one_way)
         except NoAnswer:
             return False
         return True
 
     def _heal(self, node: str, fault: Fault) -> bool:
-        return not self._network.heal(node, fault.other)
+        silent = [self._network.heal(node, other) for other in self._others(fault)]
+        return not any(silent)
+
+    def _others(self, fault: Fault) -> list[str]:
+        """The other ends of a link: a node, or all clients."""
+        return [*self.cluster.clients] if fault.other == CLIENT else [fault.other]
 
     def _patiently(self, what: Callable[[], bool]) -> None:
         """Send a request to nodes, with retries, since a node that just started may not listen
@@ -162,7 +202,7 @@ class Stage(Testbed):
         self.until(what, "a node did not answer", START_TIMEOUT_S)
 
     def _check(self) -> None:
-        """Check that no node has ended by itself, which ends the trial."""
+        """Check that no node has ended by itself, which ends the testbed."""
         super()._check()
         for node, process in self._processes.items():
             if node not in self._down and process.poll() is not None:
@@ -174,10 +214,14 @@ class Stage(Testbed):
         ends: dict[str, int] = {}
 
         def asked() -> bool:
-            answers = self._operator.ask_all({*self.cluster.sources.values()}, "status")
-            for source, node in self.cluster.sources.items():
-                if answers[node] is not None:
-                    ends[source] = int(answers[node]["sources"][source]["end"])
+            places = self.cluster.source_machines
+            nodes = {node for proxies in places.values() for node in proxies.values()}
+            answers = self._operator.ask_all(nodes, "status")
+            for source, proxies in places.items():
+                for node in proxies.values():
+                    if answers[node] is not None:
+                        end = int(answers[node]["sources"][source]["end"])
+                        ends[source] = max(end, ends.get(source, end))
             return len(ends) == len(self.cluster.sources)
 
         self._patiently(asked)
@@ -187,9 +231,9 @@ class Stage(Testbed):
 class _Performance:
     """One run of a scenario."""
 
-    def __init__(self, scenario: Scenario, trial: Stage, say: Say) -> None:
+    def __init__(self, scenario: Scenario, testbed: Stage, say: Say) -> None:
         self._scenario = scenario
-        self._trial = trial
+        self._trial = testbed
         self._say = say
         self._begin_s = self._healed_s = self._end_s = time.monotonic()
         self._healed_bucket = 0
@@ -210,7 +254,7 @@ class _Performance:
             broken = (f"the run could not go on: {error}",)
             self._end_s = time.monotonic()
         return Course(
-            list(self._trial.heard),
+            {stream: list(heard) for stream, heard in self._trial.heard_of.items()},
             self._begin_s,
             self._healed_s,
             self._healed_bucket,
@@ -264,10 +308,16 @@ class _Performance:
         end_us = int((self._end_s - self._begin_s) * SECOND)
         took = starts(self._trial, self._begin_s)
         recovery_us = int(min(took.first_s, MAX_RECOVERY_S) * SECOND)
-        schedule = Schedule(tuple(faults), end_us, recovery_us)
+        lost = lost_fragments(self._scenario.cluster.replicas, self._happened)
+        lost_us = self._first_lost_us() if lost else None
+        schedule = Schedule(tuple(faults), end_us, recovery_us, lost_us)
         found = judge(self._trial, known, self._begin_s, schedule)
         broken = tuple(f"a promise was broken: {said}" for said in found.broken)
         return replace(course, broken=broken, judged=found.judged, recovered_s=took.again_s)
+
+    def _first_lost_us(self) -> int:
+        """When the first disk was lost."""
+        return min(f.at_us for f in self._happened if f.kind is FaultKind.LOSE_DISK)
 
     def story(self) -> tuple[str, ...]:
         """What happened and when."""
@@ -288,13 +338,14 @@ class _Performance:
 
     def _settle(self) -> None:
         """Wait until the client has everything produced so far, and all replicas are stable."""
-        trial = self._trial
+        testbed = self._trial
         self._say("waiting until all is settled")
-        upto = trial.closed()
+        upto = testbed.closed()
 
         def settled() -> bool:
-            return trial.stable_upto >= upto and not trial.uncorrected
+            everything = all(stable_upto(heard) >= upto for heard in testbed.heard_of.values())
+            return everything and not testbed.uncorrected
 
-        trial.until(settled, "the client has not got everything", START_TIMEOUT_S)
-        trial.wait_until_stable(timeout_s=START_TIMEOUT_S)
-        trial.until(settled, "the client has not got everything", START_TIMEOUT_S)
+        testbed.until(settled, "the client has not got everything", START_TIMEOUT_S)
+        testbed.wait_until_stable(timeout_s=START_TIMEOUT_S)
+        testbed.until(settled, "the client has not got everything", START_TIMEOUT_S)

@@ -65,6 +65,18 @@ class Round(Struct, frozen=True, kw_only=True):
         """Whether all promises were kept."""
         return not self.misses
 
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """What could not be judged, though no promise is known to be broken."""
+        judged = self.facts.judged
+        if judged is None:
+            return ("nothing but what its clients got",)
+        found = [] if judged.delays else ["no delay"]
+        found += [] if judged.masked_s else ["no masking"]
+        cut = " and ".join(judged.incomplete)
+        found += [f"no lane, since the trace of {cut} was too large"] if cut else []
+        return tuple(found)
+
 
 @dataclass(frozen=True)
 class Rounds:
@@ -187,6 +199,7 @@ def _in_turn(run: RunRound, numbers: Iterable[int], say: Say) -> Results:
 def summary(rounds: Sequence[Round]) -> dict[str, Any]:
     """The figures of finished rounds."""
     settled = sorted(r.facts.settled_s for r in rounds if r.facts.settled_s is not None)
+    judged = [r.facts.judged for r in rounds if r.facts.judged is not None]
     recovered = [r.facts.recovered_s for r in rounds if r.facts.recovered_s is not None]
     return {
         "rounds": len(rounds),
@@ -196,7 +209,14 @@ def summary(rounds: Sequence[Round]) -> dict[str, Any]:
         "lost": sum(r.facts.lost for r in rounds),
         "duplicated": sum(r.facts.duplicated for r in rounds),
         "tentative": sum(r.facts.tentative > 0 for r in rounds),
-        "judged": sum(r.facts.judged or 0 for r in rounds),
+        "judged": {
+            "delays": sum(one.delays for one in judged),
+            "in_failures": sum(one.in_failures for one in judged),
+            "masked_s": round(sum(one.masked_s for one in judged), 1),
+            "compared": sum(one.compared for one in judged),
+            "precise": sum(one.precise for one in judged),
+        },
+        "unjudged": {r.round: r.unjudged for r in rounds if r.unjudged},
         "settled_s": {
             "median": settled[len(settled) // 2] if settled else None,
             "longest": settled[-1] if settled else None,

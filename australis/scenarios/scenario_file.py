@@ -7,8 +7,18 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from australis.deployment.cluster import ClientPlace, Cluster, NodePlace
-from australis.deployment.cluster_file import Hedge, PolicySettings, ResultSettings, promises
+from australis.deployment.cluster import ClientPlace, Cluster, Leases, NodePlace
+from australis.deployment.cluster_file import (
+    Hedge,
+    LeaseSettings,
+    LogsSettings,
+    PolicySettings,
+    ResultSettings,
+    SourceHome,
+    homes,
+    promises,
+    standbys,
+)
 from australis.diagram.diagram_file import load_document
 from australis.diagram.model import Diagram
 from australis.kernel.errors import UserError
@@ -24,6 +34,11 @@ from australis.yamlfile.values import Count, Duration, Name, Span, Text, several
 Nodes = Annotated[
     Name | Annotated[tuple[Name, ...], Meta(min_length=1)],
     Meta(description="a node or a list of nodes"),
+]
+
+Streams = Annotated[
+    Text | Annotated[tuple[Text, ...], Meta(min_length=1)],
+    Meta(description="a stream or a list of streams"),
 ]
 
 
@@ -79,12 +94,28 @@ class FaultSettings(Settings, frozen=True, kw_only=True):
 class ExpectedSettings(Settings, frozen=True):
     """What the client must observe."""
 
-    stable: Literal["equal"] | None = None
+    stable: Literal["equal", "told"] | None = None
     tentative: Literal["none", "some"] | None = None
     tentative_at_most: Count | None = None
     corrected: Literal["all"] | None = None
     silence: Span | None = None
     within: Span | None = None
+
+
+class ClockSettings(Settings, frozen=True):
+    """How far a node's clock is off."""
+
+    ahead: Span | None = None
+    behind: Span | None = None
+
+    def __post_init__(self) -> None:
+        if (self.ahead is None) == (self.behind is None):
+            raise UserError("needs 'ahead' or 'behind'")
+
+    @property
+    def ahead_us(self) -> int:
+        """How far it is ahead; negative if it is behind."""
+        return self.ahead.us if self.ahead is not None else -(self.behind.us if self.behind else 0)
 
 
 class ScenarioFile(Settings, frozen=True, kw_only=True):
@@ -94,14 +125,17 @@ class ScenarioFile(Settings, frozen=True, kw_only=True):
     says: Text
     diagram: Annotated[Text | dict[str, Any], Meta(description="a file, or a diagram itself")]
     replicas: Section[Nodes]
-    sources: Section[Text]
-    reads: Text | None = None
+    sources: Section[SourceHome]
+    reads: Streams | None = None
     max_delay: Span = Span(Cluster.max_delay_us)
     hop: Span | None = None
     heartbeat: Span = Span(Cluster.heartbeat_us)
     policies: PolicySettings = field(default_factory=PolicySettings)
     results: Section[ResultSettings] = field(default_factory=dict)
+    log: LogsSettings = field(default_factory=LogsSettings)
+    leases: LeaseSettings = field(default_factory=LeaseSettings)
     hedge: Hedge = ClientPlace.hedge
+    clocks: Section[ClockSettings] = field(default_factory=dict)
     lasts: Span
     faults: tuple[FaultSettings, ...] = ()
     expect: ExpectedSettings
@@ -123,6 +157,7 @@ def read(text: str, file: str) -> Scenario:
         says=said.says,
         diagram=diagram,
         cluster=_cluster(document, said, diagram),
+        clocks={node: one.ahead_us for node, one in said.clocks.items()},
         lasts_us=said.lasts.us,
         faults=tuple(sorted(faults, key=lambda fault: fault.at_us)),
         expected=_expected(said.expect),
@@ -142,9 +177,12 @@ def _diagram(document: Document, said: ScenarioFile) -> Diagram:
 def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluster:
     replicas = {fragment: several(nodes) for fragment, nodes in said.replicas.items()}
     computing = [node for nodes in replicas.values() for node in nodes]
-    names = dict.fromkeys([*computing, *said.sources.values()])
+    names = dict.fromkeys([*computing, *homes(said.sources).values()])
+    second = standbys(said.sources, names)
+    names |= dict.fromkeys(node for one in second.values() for node in (one.node, one.witness))
     places = document.places
-    reads = said.reads or _only_result(document, diagram)
+    reads = several(said.reads) if said.reads else (_only_result(document, diagram),)
+    clients = [CLIENT, *(f"{CLIENT}_{stream}" for stream in reads[1:])]
     return Cluster(
         name=document.word("scenario"),
         diagram_path="diagram.yaml",
@@ -157,10 +195,17 @@ def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluste
             for port, n in enumerate(names, 1)
         },
         replicas=replicas,
-        sources=said.sources,
+        sources=homes(said.sources),
+        standbys=second,
         policies=said.policies.meaning,
         results=promises(said.results),
-        clients={CLIENT: ClientPlace(CLIENT, reads, said.hedge)},
+        log=said.log.chosen(said.log),
+        logs={name: said.log.chosen(one) for name, one in said.log.streams.items()},
+        leases=Leases(**arguments(said.leases)),
+        clients={
+            client: ClientPlace(client, stream, said.hedge)
+            for client, stream in zip(clients, reads, strict=True)
+        },
         faults=True,
         place=document.origin,
         places=places
@@ -172,7 +217,7 @@ def _cluster(document: Document, said: ScenarioFile, diagram: Diagram) -> Cluste
 def _only_result(document: Document, diagram: Diagram) -> str:
     if len(diagram.results) != 1:
         raise UserError(
-            f"has several results ({', '.join(diagram.results)}): say which one the client 'reads'",
+            f"has several results ({', '.join(diagram.results)}): say which the client 'reads'",
             name=diagram.name,
             place=document.place("diagram"),
         )

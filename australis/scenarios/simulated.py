@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,18 @@ import pyarrow as pa
 from australis.deployment.sinks import readers
 from australis.diagram.model import Diagram, Source
 from australis.kernel.durations import SECOND
+from australis.kernel.errors import UserError
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.proxies import Insertions, RecDone, Skipped, Tentatives, Undo
 from australis.protocols.dpc.topology import Topology, deploy, dpc_options
 from australis.runtime.client import Change, ChangeKind
 from australis.runtime.sources import open_reader
 from australis.runtime.sources.replay import stamped
-from australis.runtime.testbed import Heard, computed
+from australis.runtime.testbed import Heard, computed, stable_upto
+from australis.scenarios.check import lost_fragments, reach
 from australis.scenarios.model import Fault, FaultKind, Scenario, beginning, seconds
 from australis.scenarios.verdict import Course, Verdict, verdict_on
-from australis.sim.dpc import faults as sim
+from australis.sim import faults as sim
 from australis.sim.dpc.engine import PlanEngine
 from australis.sim.dpc.hosts import SourceHost
 from australis.sim.dpc.probes import Checker
@@ -50,7 +52,7 @@ def run(scenario: Scenario, change: Callable[[Setup], Setup] = lambda setup: set
     """Run a scenario, possibly a changed one; each promise that a checker finds broken is a
     miss.
     """
-    listener = Listener()
+    listener = Listener({name: c.stream for name, c in scenario.cluster.clients.items()})
     setup = change(setup_of(scenario))
     outcome = Run(setup, extra=lambda _: [listener]).execute()
     healed_us = WARM_UP_US + scenario.healed_us
@@ -62,17 +64,26 @@ def run(scenario: Scenario, change: Callable[[Setup], Setup] = lambda setup: set
         seconds(setup.safety_us),
         () if outcome.violation is None else (f"a promise was broken: {outcome.violation}",),
     )
-    stable = (h.change.bucket for h in course.heard if h.change.kind is ChangeKind.INSERTION)
-    known = computed(setup.topology.diagram, Path(), max(stable, default=0))
+    upto = max(0, *map(stable_upto, course.heard.values()))
+    known = computed(setup.topology.diagram, Path(), upto)
     return verdict_on(scenario, "sim", known, course)
 
 
 def setup_of(scenario: Scenario) -> Setup:
     """The scenario in the form of the simulator."""
     cluster, diagram = scenario.cluster, beginning(scenario.diagram, START)
+    for source in cluster.standbys:
+        raise UserError(
+            "has a standby, which a scenario can have with real processes only ('--world live');"
+            " `australis sim dpc --preset standby` simulates some",
+            name=source,
+            place=cluster.place_of("sources", source),
+        )
     topology = deploy(diagram, cluster.machines, readers(cluster, diagram), hedged=cluster.hedged)
     options = dpc_options(cluster, diagram)
     safety_us = WARM_UP_US + scenario.lasts_us
+    lost = lost_fragments(cluster.replicas, scenario.faults)
+    spans = sum(reach(fragment, diagram) or 0 for fragment in topology.fragments)
     return Setup(
         seed=0,
         topology=topology,
@@ -84,10 +95,17 @@ def setup_of(scenario: Scenario) -> Setup:
             for each in scenario.faults
             for fault in machine_faults(scenario, each)
         ),
+        ahead_us={
+            machine: ahead_us
+            for node, ahead_us in scenario.clocks.items()
+            for machine in scenario.machines[node]
+        },
         safety_us=safety_us,
         liveness_us=LIVENESS_US,
-        progress_us=_longest_us(scenario) + options.max_delay_us,
+        progress_us=None if lost else _longest_us(scenario) + options.max_delay_us,
         source_host=ReplayedSource,
+        promised=-spans - 2 if lost else None,
+        loses_states=bool(lost),
     )
 
 
@@ -153,15 +171,17 @@ class ReplayedSource(SourceHost):
 
 
 class Listener(Checker):
-    """Records what the client receives."""
+    """Records what the clients receive."""
 
     name = "listener"
 
-    def __init__(self) -> None:
-        self.told: list[Heard] = []
+    def __init__(self, clients: Mapping[str, str]) -> None:
+        self._clients = clients
+        self.told: dict[str, list[Heard]] = {stream: [] for stream in clients.values()}
+        """What was received of each stream."""
 
     def delivered(self, client: str, what: Any, now: int) -> None:
-        self.told.append(Heard(seconds(now), _change(what)))
+        self.told[self._clients[client]].append(Heard(seconds(now), _change(what)))
 
 
 def _change(what: Any) -> Change:

@@ -24,25 +24,25 @@ _ABOUT = ("time", "level", "node", "event", "id", "cause", "on", "trace")
 _TONES = {ChangeKind.TENTATIVE: Tone.TENTATIVE, ChangeKind.UNDO: Tone.TENTATIVE}
 
 
-def story(trial: Testbed, began_s: float, faults: Iterable[Line]) -> list[Line]:
+def story(testbed: Testbed, began_s: float, faults: Iterable[Line]) -> list[Line]:
     """All lines in their order; times count from the moment `began_s` of the monotonic clock."""
-    found = [*faults, *_events(trial, began_s), *_heard(trial, began_s)]
+    found = [*faults, *_events(testbed, began_s), *_heard(testbed, began_s)]
     return sorted(found, key=lambda line: line.at_us)
 
 
-def events(trial: Testbed, began_s: float) -> Iterator[tuple[int, dict[str, Any]]]:
+def events(testbed: Testbed, began_s: float) -> Iterator[tuple[int, dict[str, Any]]]:
     """The events of all nodes, each with its microseconds since the beginning."""
     began = began_s + time.time() - time.monotonic()
-    for node in trial.cluster.nodes:
-        path = trial.base / trial.cluster.state / node / FILE
+    for node in testbed.cluster.nodes:
+        path = testbed.base / testbed.cluster.state / node / FILE
         for file in (before(path), path):
             for event in json_lines(file) if file.exists() else ():
                 at_s = datetime.fromisoformat(event["time"]).timestamp()
                 yield int((at_s - began) * SECOND), event
 
 
-def _events(trial: Testbed, began_s: float) -> Iterator[Line]:
-    for at_us, event in events(trial, began_s):
+def _events(testbed: Testbed, began_s: float) -> Iterator[Line]:
+    for at_us, event in events(testbed, began_s):
         if event["event"] == "phase":
             where = f"{event['replica'].partition('@')[0]}, {event['output']}"
             said = f"{where}: {event['was']} -> {event['now']} ({event['why']})"
@@ -53,13 +53,13 @@ def _events(trial: Testbed, began_s: float) -> Iterator[Line]:
         yield Line(at_us, event["node"], said[:200], tone)
 
 
-def _heard(trial: Testbed, began_s: float) -> Iterator[Line]:
+def _heard(testbed: Testbed, began_s: float) -> Iterator[Line]:
     """What the client heard: deliveries of one kind that follow each other share a line."""
     group: list[Heard] = []
-    for one in [*trial.heard, None]:
+    for one in [*testbed.heard, None]:
         if one is None or (group and not _follows(group[-1], one)):
             if group:
-                yield _line(group, began_s, trial.base_bucket)
+                yield _line(group, began_s, testbed.base_bucket)
             group = []
         if one is not None:
             group.append(one)
@@ -92,10 +92,10 @@ class Starts:
     """Of restarts, if there were any."""
 
 
-def starts(trial: Testbed, began_s: float) -> Starts:
+def starts(testbed: Testbed, began_s: float) -> Starts:
     """How long nodes took to become stable; those that started before `began_s` did so at first."""
     of_node: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-    for at_us, event in events(trial, began_s):
+    for at_us, event in events(testbed, began_s):
         of_node.setdefault(event["node"], []).append((at_us, event))
     first: list[float] = [0.0]
     again: list[float] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,13 +19,36 @@ from australis.runtime.testbed import (
 from australis.scenarios.model import Scenario, seconds
 
 KEPT, MISSED = "kept", "missed"
+EMPTY = "empty"
+EQUAL, TOLD = "equal", "told"
+STABLE = ("lost", "twice", "different", TOLD, EQUAL, EMPTY)
+"""The words for what clients got that is stable, the worst one first."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How much there was to judge in a live run."""
+
+    delays: int
+    """The number of buckets of sources whose delay was judged."""
+    in_failures: int
+    """The number of those that arrived while some fault lasted."""
+    masked_s: float
+    """The time in which no outage was long enough to excuse tentative results."""
+    compared: int
+    """The number of tentative buckets whose content was compared with a replay."""
+    precise: int
+    """The number of tentative buckets whose word on what is missing in them was compared."""
+    incomplete: tuple[str, ...]
+    """The nodes whose traces became too large: what lanes did was not judged then."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a client received in a run, and the moments at which it is judged."""
+    """What clients received in a run, and the moments at which it is judged."""
 
-    heard: Sequence[Heard]
+    heard: Mapping[str, Sequence[Heard]]
+    """What was received of each stream."""
     begin_s: float
     """When all replicas were stable: the scenario's times count from this moment."""
     healed_s: float
@@ -36,8 +59,8 @@ class Course:
     """When the scenario was over."""
     broken: tuple[str, ...] = ()
     """Broken promises beyond what the client received."""
-    judged: int | None = None
-    """The number of buckets of sources whose delay was judged; None: by other means."""
+    judged: Judged | None = None
+    """How much there was to judge; None: that is judged by other means."""
     recovered_s: float | None = None
     """The longest time from a restart until all outputs of the node were stable, if any."""
 
@@ -47,7 +70,7 @@ class Facts:
     """The figures of a verdict."""
 
     expected: int
-    """The number of tuples of the stream up to the client's position."""
+    """The number of tuples of all streams up to the clients' positions."""
     got: int
     lost: int
     duplicated: int
@@ -57,10 +80,13 @@ class Facts:
     """The longest time without a new tuple for the client."""
     settled_s: float | None
     """The time after the last fault at which the client had everything, for good; None: never."""
-    judged: int | None = None
-    """The number of buckets of sources whose delay was judged; None: by other means."""
+    judged: Judged | None = None
+    """How much there was to judge; None: that is judged by other means."""
     recovered_s: float | None = None
     """The longest time from a restart until all outputs of the node were stable, if any."""
+    gone: int = 0
+    """The number of tuples of which clients were told that they are gone; they do not count as
+    lost."""
 
 
 @dataclass(frozen=True)
@@ -90,18 +116,17 @@ class Verdict:
 
 
 def verdict_on(scenario: Scenario, world: str, known: Computed, course: Course) -> Verdict:
-    """Compare what a client received with the same stream without faults, up to the same bucket."""
-    changes = [heard.change for heard in course.heard]
-    stable = [change for change in changes if change.kind is ChangeKind.INSERTION]
-    skipped = any(change.kind is ChangeKind.SKIPPED for change in changes)
-    whole = known.table(scenario.stream).to_pylist() if stable else []
-    compared = judge(whole, rows_of(stable), skipped=skipped)
-    facts = _facts(compared, course)
+    """Compare what clients received with the same streams without faults, up to the same buckets."""
+    streams = [_Compared.of(known, stream, heard) for stream, heard in course.heard.items()]
+    facts = _facts(streams, course)
+    waits = any(_Reader.of(changes_of(heard)).waits for heard in course.heard.values())
     words = {
-        "stable": _stable(compared, skipped),
+        "stable": _worst(one.word for one in streams),
         "tentative": "some" if facts.tentative else "none",
-        "corrected": "open" if _Reader.of(changes).waits else "all",
+        "corrected": "open" if waits else "all",
     }
+    if words["stable"] == EQUAL and scenario.expected.words.get("stable") == TOLD:
+        words["stable"] = TOLD  # of nothing, since nothing was gone
     misses = list(course.broken) + [
         f"{what} is '{words[what]}', expected was '{word}'"
         for what, word in scenario.expected.words.items()
@@ -113,30 +138,79 @@ def verdict_on(scenario: Scenario, world: str, known: Computed, course: Course) 
     return Verdict(scenario.name, world, words, tuple(misses), facts)
 
 
-def _facts(compared: Comparison, course: Course) -> Facts:
-    settled = settled_at(course.heard, course.healed_bucket)
-    changes = (heard.change for heard in course.heard)
+def changes_of(heard: Iterable[Heard]) -> list[Change]:
+    """What was received, without the times."""
+    return [one.change for one in heard]
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What was received of a stream beside all of it, but for what the client knows is gone."""
+
+    rows: Comparison
+    skipped: bool
+    """Whether the client was told that something is gone."""
+    gone: int
+    """The number of tuples of which it was told that."""
+
+    @classmethod
+    def of(cls, known: Computed, stream: str, heard: Sequence[Heard]) -> _Compared:
+        """Compare what was received of a stream."""
+        stable, skips, end = [], set[int](), -1
+        for change in changes_of(heard):
+            if change.kind is ChangeKind.INSERTION:
+                stable.append(change)
+            elif change.kind is ChangeKind.SKIPPED:
+                skips |= {n for n in known.logs[stream] if end < n <= change.bucket}
+            else:
+                continue
+            end = max(end, change.bucket)
+        logged = {n: batch for n, batch in known.logs[stream].items() if n <= end}
+        whole = [r for n, batch in logged.items() if n not in skips for r in batch.to_pylist()]
+        gone = sum(logged[n].num_rows for n in skips)
+        told = any(change.kind is ChangeKind.SKIPPED for change in changes_of(heard))
+        return cls(judge(whole, rows_of(stable)), told, gone)
+
+    @property
+    def word(self) -> str:
+        """The word for it."""
+        if self.rows.lost:
+            return "lost"
+        if self.rows.duplicated:
+            return "twice"
+        if not self.rows.equal:
+            return "different"
+        if self.skipped:
+            return TOLD
+        return EQUAL if self.rows.expected else EMPTY
+
+
+def _facts(streams: Sequence[_Compared], course: Course) -> Facts:
+    healed = course.healed_bucket
+    settled = [settled_at(heard, healed) for heard in course.heard.values()]
+    last = None if None in settled else max(at for at in settled if at is not None)
+    changes = [change for heard in course.heard.values() for change in changes_of(heard)]
+    gaps = (
+        longest_gap(news(heard), course.begin_s, course.end_s) for heard in course.heard.values()
+    )
     return Facts(
-        compared.expected,
-        compared.got,
-        compared.lost,
-        compared.duplicated,
+        sum(one.rows.expected for one in streams),
+        sum(one.rows.got for one in streams),
+        sum(one.rows.lost for one in streams),
+        sum(one.rows.duplicated for one in streams),
         sum(change.rows for change in changes if change.kind is ChangeKind.TENTATIVE),
-        round(longest_gap(news(course.heard), course.begin_s, course.end_s), 3),
-        None if settled is None else round(max(0.0, settled - course.healed_s), 3),
+        round(max(gaps), 3),
+        None if last is None else round(max(0.0, last - course.healed_s), 3),
         course.judged,
         None if course.recovered_s is None else round(course.recovered_s, 3),
+        sum(one.gone for one in streams),
     )
 
 
-def _stable(compared: Comparison, skipped: bool) -> str:
-    if compared.lost or skipped:
-        return "lost"
-    if compared.duplicated:
-        return "twice"
-    if not compared.expected:
-        return "empty"
-    return "equal" if compared.equal else "different"
+def _worst(words: Iterable[str]) -> str:
+    """The word for all streams, given that for each: they are empty if all are."""
+    given = [*words]
+    return min([word for word in given if word != EMPTY] or [EMPTY], key=STABLE.index)
 
 
 def _limits(scenario: Scenario, facts: Facts) -> dict[str, str]:

@@ -61,21 +61,21 @@ def fill(disk: Path) -> Path:
 
 def test_a_replica_without_room_ends_and_another_goes_on(path: Path) -> None:
     disk = path.parent / "state" / "a"
-    with Testbed(path, "counts") as trial:
-        trial.wait_until_stable()
+    with Testbed(path, "counts") as testbed:
+        testbed.wait_until_stable()
         for _ in range(2):
             filler = fill(disk)
-            process = trial.process("a")
-            trial.until(lambda p=process: p.poll() is not None, "the node did not notice")  # type: ignore[misc]
+            process = testbed.process("a")
+            testbed.until(lambda p=process: p.poll() is not None, "the node did not notice")  # type: ignore[misc]
             said = (path.parent / "state" / "a.txt").read_text()
             assert "No space left on device" in said.strip().splitlines()[-1]
             assert "Traceback" not in said
-            upto = trial.stable_upto
-            trial.until(lambda upto=upto: trial.stable_upto > upto + 20, "it does not go on")  # type: ignore[misc]
+            upto = testbed.stable_upto
+            testbed.until(lambda upto=upto: testbed.stable_upto > upto + 20, "it does not go on")  # type: ignore[misc]
             filler.unlink()
-            trial.start("a")
-            trial.until(lambda: set(trial.states().values()) == {"STABLE"}, "no recovery")
-        assert trial.tentative() == []
-        verdict = trial.verdict()
+            testbed.start("a")
+            testbed.until(lambda: set(testbed.states().values()) == {"STABLE"}, "no recovery")
+        assert testbed.tentative() == []
+        verdict = testbed.verdict()
         assert (verdict.lost, verdict.duplicated, verdict.equal) == (0, 0, True)
-    assert broken_promises(trial) == []
+    assert broken_promises(testbed) == []

@@ -42,6 +42,7 @@ def ip(*words: str) -> bool:
 
 
 pytestmark = [
+    pytest.mark.xdist_group("network"),
     pytest.mark.timeout(300),
     pytest.mark.skipif(
         shutil.which("ip") is None or not ip("netns", "add", "australis-probe"),
@@ -93,7 +94,7 @@ def cables() -> Iterator[Cables]:
 
 
 @pytest.fixture(scope="module")
-def trial(cables: Cables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+def testbed(cables: Cables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     directory = tmp_path_factory.mktemp("network")
     write_diagram(directory)
     nodes = "\n".join(
@@ -112,59 +113,61 @@ def trial(cables: Cables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert broken_promises(one) == [], "the simulated world's checkers over all of it"
 
 
-def settles(trial: Testbed) -> None:
+def settles(testbed: Testbed) -> None:
     """All goes on, nothing is tentative any more, and everything is right."""
-    upto = trial.stable_upto
-    trial.until(lambda: trial.stable_upto > upto + 20, "it does not go on")
-    trial.until(lambda: set(trial.states().values()) == {"STABLE"}, "not stable again")
-    trial.until(lambda: not trial.uncorrected, "not everything was corrected")
-    verdict = trial.verdict()
+    upto = testbed.stable_upto
+    testbed.until(lambda: testbed.stable_upto > upto + 20, "it does not go on")
+    testbed.until(lambda: set(testbed.states().values()) == {"STABLE"}, "not stable again")
+    testbed.until(lambda: not testbed.uncorrected, "not everything was corrected")
+    verdict = testbed.verdict()
     assert (verdict.lost, verdict.duplicated, verdict.equal) == (0, 0, True)
 
 
-def test_the_cable_of_a_source_for_a_moment(trial: Testbed, cables: Cables) -> None:
-    told = len(trial.tentative())
+def test_the_cable_of_a_source_for_a_moment(testbed: Testbed, cables: Cables) -> None:
+    told = len(testbed.tentative())
     cables.pull("e2")
-    trial.wait(1)
+    testbed.wait(1)
     cables.plug_in("e2")
-    settles(trial)
-    assert len(trial.tentative()) == told
+    settles(testbed)
+    assert len(testbed.tentative()) == told
 
 
-def test_the_cable_of_a_source_for_long(trial: Testbed, cables: Cables) -> None:
-    told = len(trial.tentative())
+def test_the_cable_of_a_source_for_long(testbed: Testbed, cables: Cables) -> None:
+    told = len(testbed.tentative())
     cables.pull("e2")
-    trial.until(lambda: len(trial.tentative()) > told, "nothing tentative came", MAX_DELAY_S * 3)
-    trial.wait(5)
+    testbed.until(
+        lambda: len(testbed.tentative()) > told, "nothing tentative came", MAX_DELAY_S * 3
+    )
+    testbed.wait(5)
     cables.plug_in("e2")
-    settles(trial)
+    settles(testbed)
 
 
 @pytest.mark.parametrize("times", range(2))
-def test_the_cable_of_the_replica_in_use(trial: Testbed, cables: Cables, times: int) -> None:
-    told, upto = len(trial.tentative()), trial.stable_upto
-    node = trial.followed()
+def test_the_cable_of_the_replica_in_use(testbed: Testbed, cables: Cables, times: int) -> None:
+    told, upto = len(testbed.tentative()), testbed.stable_upto
+    node = testbed.followed()
     cables.pull(node)
-    trial.until(lambda: trial.followed() != node, "the client does not switch")
-    trial.until(lambda: trial.stable_upto > upto + 50, "it does not go on")
+    testbed.until(lambda: testbed.followed() != node, "the client does not switch")
+    testbed.until(lambda: testbed.stable_upto > upto + 50, "it does not go on")
     cables.plug_in(node)
-    settles(trial)
-    assert len(trial.tentative()) == told
+    settles(testbed)
+    assert len(testbed.tentative()) == told
 
 
-def test_a_cable_that_is_loose(trial: Testbed, cables: Cables) -> None:
+def test_a_cable_that_is_loose(testbed: Testbed, cables: Cables) -> None:
     for _ in range(6):
         cables.pull("e1")
-        trial.wait(0.7)
+        testbed.wait(0.7)
         cables.plug_in("e1")
-        trial.wait(0.7)
-    settles(trial)
+        testbed.wait(0.7)
+    settles(testbed)
 
 
-def test_all_cables_at_once(trial: Testbed, cables: Cables) -> None:
+def test_all_cables_at_once(testbed: Testbed, cables: Cables) -> None:
     for node in NODES:
         cables.pull(node)
-    trial.wait(MAX_DELAY_S + 1)
+    testbed.wait(MAX_DELAY_S + 1)
     for node in NODES:
         cables.plug_in(node)
-    settles(trial)
+    settles(testbed)

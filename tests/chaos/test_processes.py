@@ -25,7 +25,7 @@ from australis.runtime.client import Change, ChangeKind, connect, load_cluster
 from australis.runtime.overview import overview
 from australis.runtime.processes import identity, named_in, number
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.timeout(300)]
 
 NODES = ("a", "b", "e1", "e2")
 CLUSTER = """

@@ -25,7 +25,7 @@ from australis.runtime.processes import named_in, number
 from australis.runtime.run import Running
 from australis.runtime.supervise import pid_file
 
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(3600)]
 
 KILLS = int(os.environ.get("AUSTRALIS_KILLS", "20"))
 AUSTRALIS = (sys.executable, "-m", "australis.cli.main")

@@ -19,7 +19,7 @@ from australis.runtime.supervise import Supervisor
 from australis.runtime.testbed import computed, judge, rows_of
 from research.bench import clusters
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 LIMIT_S = 400
 BUCKETS = 24

@@ -54,9 +54,9 @@ def written(directory: Path, source: str, operator: str) -> Path:
     return path
 
 
-def leader(trial: Testbed) -> str | None:
+def leader(testbed: Testbed) -> str | None:
     """The node that leads `s1`, once the other one is its standby, or it leads alone."""
-    answers = AdminClient(trial.cluster, trial.base).ask_all(("e1", "e2"), "status")
+    answers = AdminClient(testbed.cluster, testbed.base).ask_all(("e1", "e2"), "status")
     told = {n: a["sources"]["s1"]["role"] for n, a in answers.items() if a is not None}
     for node, role in told.items():
         others = [r for n, r in told.items() if n != node]
@@ -65,14 +65,14 @@ def leader(trial: Testbed) -> str | None:
     return None
 
 
-def events(trial: Testbed, node: str) -> list[dict[str, Any]]:
-    path = trial.base / trial.cluster.state / node / "events.jsonl"
+def events(testbed: Testbed, node: str) -> list[dict[str, Any]]:
+    path = testbed.base / testbed.cluster.state / node / "events.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def goes_on(trial: Testbed, buckets: int = 30) -> None:
-    upto = trial.stable_upto
-    trial.until(lambda: trial.stable_upto > upto + buckets, "it does not go on")
+def goes_on(testbed: Testbed, buckets: int = 30) -> None:
+    upto = testbed.stable_upto
+    testbed.until(lambda: testbed.stable_upto > upto + buckets, "it does not go on")
 
 
 def test_rows_that_can_be_asked_for_again_come_out_the_same(tmp_path: Path) -> None:
@@ -83,20 +83,20 @@ def test_rows_that_can_be_asked_for_again_come_out_the_same(tmp_path: Path) -> N
     (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     source = 'jsonl: rows.jsonl, time: at, schema: "at timestamp, k int", speed: 1'
     counts = "counts: {aggregate: s1, window: 500 ms, by: [k], compute: {n: count(*)}}"
-    with Testbed(written(tmp_path, source, counts), "counts") as trial:
-        trial.wait_until_stable()
-        trial.until(lambda: leader(trial) == "e1", "no standby")
+    with Testbed(written(tmp_path, source, counts), "counts") as testbed:
+        testbed.wait_until_stable()
+        testbed.until(lambda: leader(testbed) == "e1", "no standby")
         killed_at = time.monotonic()
-        trial.kill("e1")
-        trial.until(lambda: leader(trial) == "e2", "nobody takes over")
-        goes_on(trial, buckets=50)
-        silence_s = trial.silence(killed_at, time.monotonic())
+        testbed.kill("e1")
+        testbed.until(lambda: leader(testbed) == "e2", "nobody takes over")
+        goes_on(testbed, buckets=50)
+        silence_s = testbed.silence(killed_at, time.monotonic())
         print(f"nothing new for {silence_s:.1f} s")
         assert silence_s < 10
-        assert trial.tentative() == []
-        verdict = trial.verdict()
+        assert testbed.tentative() == []
+        verdict = testbed.verdict()
         assert (verdict.lost, verdict.duplicated, verdict.equal) == (0, 0, True)
-        assert [e["event"] for e in events(trial, "e2")].count("source_leads") == 1
+        assert [e["event"] for e in events(testbed, "e2")].count("source_leads") == 1
 
 
 class Producer:
@@ -141,19 +141,19 @@ def test_rows_that_cannot_are_not_lost_once_they_were_acknowledged(
     (port,) = free_ports(1)
     source = f'tcp: "127.0.0.1:{port}", ack: true, schema: "k int"'
     path = written(tmp_path, source, 'kept: {filter: s1, where: "k >= 0"}')
-    with Testbed(path, "kept") as trial:
-        trial.wait_until_stable()
-        trial.until(lambda: leader(trial) == "e1", "no standby")
+    with Testbed(path, "kept") as testbed:
+        testbed.wait_until_stable()
+        testbed.until(lambda: leader(testbed) == "e1", "no standby")
         producer = Producer(port)
-        trial.until(lambda: producer.acknowledged > 150, "nothing is acknowledged")
+        testbed.until(lambda: producer.acknowledged > 150, "nothing is acknowledged")
         before = producer.acknowledged
-        trial.kill(lost)
+        testbed.kill(lost)
         stays = "e2" if lost == "e1" else "e1"
-        trial.until(lambda: leader(trial) == stays, "nobody goes on")
-        trial.until(lambda: producer.acknowledged > before + 150, "nothing more is acknowledged")
+        testbed.until(lambda: leader(testbed) == stays, "nobody goes on")
+        testbed.until(lambda: producer.acknowledged > before + 150, "nothing more is acknowledged")
         producer.stop()
-        goes_on(trial)
-        changes = [h.change for h in trial.heard if h.change.kind.name == "INSERTION"]
+        goes_on(testbed)
+        changes = [h.change for h in testbed.heard if h.change.kind.name == "INSERTION"]
         numbers = [row["k"] for row in rows_of(changes)]
         assert set(range(producer.acknowledged)) <= set(numbers), "what was acknowledged is lost"
         twice = len(numbers) - len(set(numbers))

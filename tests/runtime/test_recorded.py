@@ -47,7 +47,7 @@ class Recorded:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     scenario = load(SCENARIO)
     directory = tmp_path_factory.mktemp("recorded")
-    with real.Stage(real.write(scenario, directory, "reference"), scenario.stream) as testbed:
+    with real.Stage(real.write(scenario, directory, "reference"), scenario.streams) as testbed:
         testbed.wait_until_stable()
         began_s = time.monotonic()
         testbed.wait(LASTS_S)
@@ -113,7 +113,7 @@ def test_what_was_heard_is_wrong(
 def test_it_came_too_late(recorded: Recorded) -> None:
     be_late(recorded.testbed.heard, recorded.began_s)
     later = recorded.found(lasts_s=60)
-    assert [said.split(":")[0] for said in later] == ["delay"]
+    assert [said.split(":")[0] for said in later] == ["delay", "progress"]
     cut = [
         faults.Fault(faults.Kind.CUT, SECOND, 50 * SECOND, f"counts@{node}", "client")
         for node in ("a", "b")

@@ -6,8 +6,11 @@ from collections import Counter
 
 import pytest
 
+from australis.deployment.cluster import Policies
+from australis.kernel.durations import SECOND
 from australis.kernel.errors import UserError
 from australis.scenarios import drawn, simulated
+from australis.scenarios.check import lost_fragments
 from australis.scenarios.model import FaultKind, Scenario
 from australis.scenarios.scenario_file import read
 
@@ -41,6 +44,17 @@ def test_a_users_function_is_not_for_the_simulated_world() -> None:
         simulated.run(one)
 
 
+def test_a_standby_is_not_for_the_simulated_world() -> None:
+    one = next(s for n in range(60) if (s := scenario(n)).cluster.standbys)
+    (kill,) = one.faults
+    assert kill.nodes == (one.cluster.sources["site0"],)
+    assert kill.until_us == one.lasts_us, "the node is lost for the whole round"
+    assert one.expected.silence_us is not None
+    assert one.expected.silence_us < kill.lasts_us
+    with pytest.raises(UserError, match="'site0' has a standby"):
+        simulated.run(one)
+
+
 def test_a_seed_gives_the_same_text_again() -> None:
     assert drawn.text(3, "reference") == drawn.text(3, "reference") != drawn.text(4, "reference")
 
@@ -52,6 +66,31 @@ def test_some_results_are_tentative_in_the_simulated_world() -> None:
         assert verdict.ok, (seed, verdict)
         tentative += verdict.facts.tentative
     assert tentative
+
+
+def test_everything_is_drawn() -> None:
+    """All that a deployment may choose, and that may be wrong with it for good."""
+    drawn_of: Counter[str] = Counter()
+    for seed in range(100):
+        one = scenario(seed)
+        cluster = one.cluster
+        drawn_of["policies"] += cluster.policies != Policies()
+        drawn_of["results"] += bool(cluster.results)
+        drawn_of["bounds"] += cluster.log.max_buckets is not None
+        drawn_of["standbys"] += bool(cluster.standbys)
+        drawn_of["clocks"] += bool(one.clocks)
+        lost = lost_fragments(cluster.replicas, one.faults)
+        assert (one.expected.words["stable"] == "told") == bool(lost)
+        drawn_of["losses"] += bool(lost)
+        assert {*one.streams} == {*one.diagram.results}
+    assert min(drawn_of.values()) >= 5, drawn_of
+
+
+def test_delays_can_be_judged_before_the_first_fault() -> None:
+    for seed in range(60):
+        one = scenario(seed)
+        first = min(fault.at_us for fault in one.faults)
+        assert first > one.cluster.max_delay_us + one.diagram.bucket_us + SECOND
 
 
 def test_all_restart_at_once_in_some_rounds() -> None:

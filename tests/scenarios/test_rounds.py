@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from australis.kernel.errors import UserError
 from australis.scenarios import rounds
 from australis.scenarios.model import Scenario
 from australis.scenarios.rounds import RESULTS, SETTINGS, Rounds
-from australis.scenarios.verdict import Facts, Verdict
+from australis.scenarios.verdict import Facts, Judged, Verdict
 
-FACTS = Facts(10, 10, 0, 0, 3, 0.5, 0.25, 40, 1.5)
+FACTS = Facts(10, 10, 0, 0, 3, 0.5, 0.25, Judged(40, 12, 2.5, 7, 3, ()), 1.5)
+NOTHING = Judged(0, 0, 2.5, 0, 0, ("a",))
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Live:
 
     fails: set[int] = field(default_factory=set)
     interrupted: set[int] = field(default_factory=set)
+    unjudged: set[int] = field(default_factory=set)
     ran: list[int] = field(default_factory=list)
 
     def __call__(self, scenario: Scenario, engine: str, say: Any, directory: Path) -> Verdict:
@@ -35,6 +37,8 @@ class Live:
         if seed in self.interrupted:
             raise KeyboardInterrupt
         self.ran.append(seed)
+        if seed in self.unjudged:
+            return Verdict(scenario.name, "live", {}, (), replace(FACTS, judged=NOTHING))
         if seed not in self.fails:
             return Verdict(scenario.name, "live", {}, (), FACTS)
         story = ("    1.00  fault            kill a for 1 s",)
@@ -63,8 +67,23 @@ def test_each_round_has_its_seed(live: Live, tmp_path: Path) -> None:
     assert lines[-1] == "all promises kept"
     assert "3 rounds" in lines[-2]
     assert "0 lost" in lines[-2]
-    assert "120 delays judged" in lines[-2]
+    assert (
+        "judged are 120 delays (36 during faults), masking for 8 s, 21 tentative buckets by content"
+        in lines[-2]
+    )
     assert "round 1 of 3, 0 s: starting" in result.stderr
+
+
+def test_a_round_in_which_nothing_was_judged_is_named(live: Live, tmp_path: Path) -> None:
+    live.unjudged = {1}
+    result = chaos("--rounds", "3", "--resume", tmp_path)
+    assert result.exit_code == 0
+    what = "no delay, no lane, since the trace of a was too large"
+    assert result.stdout.count(f"  judged {what}") == 1
+    assert f"round 1 judged {what}" in result.stdout.splitlines()
+    told = json.loads(chaos("--rounds", "3", "--resume", tmp_path, "--json").stdout)
+    assert [*told["unjudged"]] == ["1"]
+    assert told["judged"]["delays"] == 80
 
 
 def test_finished_rounds_are_not_repeated(live: Live, tmp_path: Path) -> None:

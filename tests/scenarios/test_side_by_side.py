@@ -13,9 +13,9 @@ import pytest
 from australis.kernel.errors import Stopped
 from australis.scenarios.rounds import Round, Rounds, Settings
 from australis.scenarios.side_by_side import Say, side_by_side
-from australis.scenarios.verdict import Facts
+from australis.scenarios.verdict import Facts, Judged
 
-FACTS = Facts(10, 10, 0, 0, 3, 0.5, 0.25, 40, 1.5)
+FACTS = Facts(10, 10, 0, 0, 3, 0.5, 0.25, Judged(40, 12, 2.5, 7, 3, ()), 1.5)
 LONG_S = 60.0
 
 

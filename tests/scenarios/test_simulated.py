@@ -50,7 +50,7 @@ UNSEEN = ("choice_corrections_process", "choice_corrections_suspend", "choice_st
 @pytest.mark.parametrize("name", [name for name in CHANGES if name not in UNSEEN])
 def test_without_its_choice_a_scenario_misses_what_it_expects(name: str) -> None:
     scenario = example(name)
-    clients = {CLIENT: ClientPlace(CLIENT, scenario.stream)}
+    clients = {CLIENT: ClientPlace(CLIENT, scenario.streams[0])}
     plain = replace(scenario.cluster, policies=Policies(), results={}, clients=clients)
     assert not simulated.run(replace(scenario, cluster=plain)).ok
 

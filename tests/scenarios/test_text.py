@@ -55,7 +55,7 @@ def test_a_scenario() -> None:
     assert list(one.cluster.nodes) == ["a", "b", "e1", "e2"]
     assert one.cluster.replicas == {"all": ("a", "b")}
     assert (one.cluster.max_delay_us, one.cluster.heartbeat_us) == (2 * SECOND, 50 * MILLISECOND)
-    assert one.stream == "all"
+    assert one.streams == ("all",)
     assert (one.expected.words, one.expected.within_us) == ({"stable": "equal"}, None)
     assert (one.faults, one.healed_us) == ((), 0)
 
@@ -182,13 +182,27 @@ FAULTS = {
     "no times": ("kill: a, at: 1 s, for: 1 s, times: 0, every: 2 s", ["'times'", "at least 1"]),
     "how often": ("kill: a, at: 1 s, for: 1 s, times: 2", ["'fault 1' needs 'every'"]),
     "no pause": ("kill: a, at: 1 s, for: 2 s, times: 2, every: 1 s", ["before it is over"]),
-    "all disks": ("lose_disk: [a, b], at: 1 s, for: 1 s", ["leaves no replica of 'all'"]),
 }
 
 
 @pytest.mark.parametrize(("fault", "words"), FAULTS.values(), ids=FAULTS)
 def test_mistakes_of_a_fault(fault: str, words: list[str]) -> None:
     tells(f"{HEAD}faults:\n  - {{{fault}}}\n", 16, *words)
+
+
+def test_a_state_that_may_rest_on_everything_is_not_lost() -> None:
+    lost = "faults:\n  - {lose_disk: [a, b], at: 1 s, for: 1 s}\n"
+    assert read(HEAD + lost, FILE).faults
+    counted = "{aggregate: s1, window: 5 tuples, compute: {n: count(*)}}"
+    text = HEAD.replace("{union: [s1, s2]}", counted)
+    tells(text + lost, 16, "leaves no replica of 'all'", "may rest on everything")
+
+
+def test_a_clock_is_ahead_or_behind() -> None:
+    found = read(f"{HEAD}clocks: {{a: {{ahead: 2 s}}, b: {{behind: 500 ms}}}}\n", FILE)
+    assert found.clocks == {"a": 2_000_000, "b": -500_000}
+    tells(f"{HEAD}clocks: {{a: {{}}}}\n", 15, "needs 'ahead' or 'behind'")
+    tells(f"{HEAD}clocks: {{e1: {{ahead: 2 s}}}}\n", 15, "'e1' is not a node whose clock")
 
 
 def test_faults_are_a_list() -> None:

@@ -37,7 +37,7 @@ SENDS = {"to": "reports", "stream": "counts"}
 def stage(tmp_path: Path) -> Stage:
     """A cluster that never runs."""
     scenario = scenario_file.load(SCENARIOS / "replica_killed.yaml")
-    return Stage(write(scenario, tmp_path, "reference"), scenario.stream)
+    return Stage(write(scenario, tmp_path, "reference"), scenario.streams)
 
 
 def judged(stage: Stage, *lines: tuple[int, dict[str, Any]]) -> list[str]:
@@ -51,7 +51,7 @@ def judged(stage: Stage, *lines: tuple[int, dict[str, Any]]) -> list[str]:
         begin = {"time": datetime.now(UTC).isoformat(timespec="microseconds"), "node": node}
         with (directory / FILE).open("a") as file:
             file.write(json.dumps(begin | {"machine": f"{fragment}@{node}"} | line) + "\n")
-    return traced.broken_promises(stage, set())
+    return traced.broken_promises(stage, ())
 
 
 def test_without_traces_there_is_nothing_to_say(stage: Stage) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from australis.kernel.durations import SECOND
 from australis.runtime.client import Change, ChangeKind
-from australis.runtime.testbed import Heard, computed
+from australis.runtime.testbed import Heard, computed, stable_upto
 from australis.scenarios import simulated
-from australis.scenarios.model import Expected, Scenario, beginning
+from australis.scenarios.model import CLIENT, Expected, Scenario, beginning
 from australis.scenarios.scenario_file import read
 from australis.scenarios.verdict import Course, Verdict, differences, settled_at, verdict_on
 
@@ -39,13 +39,13 @@ def scenario() -> Scenario:
 @pytest.fixture(scope="module")
 def heard(scenario: Scenario) -> list[Heard]:
     """What the client hears when nothing fails."""
-    listener = simulated.Listener()
+    listener = simulated.Listener({CLIENT: "large"})
     simulated.Run(simulated.setup_of(scenario), extra=lambda _: [listener]).execute()
-    return listener.told
+    return listener.told["large"]
 
 
 def judged(scenario: Scenario, heard: list[Heard], *broken: str) -> Verdict:
-    course = Course(heard, 5.0, 5.0, 9, 8.0, broken)
+    course = Course({"large": heard}, 5.0, 5.0, 9, 8.0, broken)
     upto = max((h.change.bucket for h in heard if h.change.kind is ChangeKind.INSERTION), default=0)
     known = computed(beginning(scenario.diagram, simulated.START), Path(), upto)
     return verdict_on(scenario, "sim", known, course)
@@ -91,9 +91,18 @@ def test_other_tuples(scenario: Scenario, heard: list[Heard]) -> None:
     assert (found.words["stable"], found.ok) == ("different", False)
 
 
-def test_what_is_no_longer_kept_is_lost(scenario: Scenario, heard: list[Heard]) -> None:
-    found = judged(scenario, [Heard(0.0, Change(ChangeKind.SKIPPED, -1)), *heard])
-    assert found.words["stable"] == "lost"
+def test_what_is_no_longer_kept_is_told(scenario: Scenario, heard: list[Heard]) -> None:
+    at = with_rows(heard)
+    skip = Heard(heard[at].at, Change(ChangeKind.SKIPPED, heard[at].change.bucket))
+    told = [*heard[:at], skip, *heard[at + 1 :]]
+    found = judged(scenario, told)
+    assert found.misses == ("stable is 'told', expected was 'equal'",)
+    assert (found.facts.lost, found.facts.gone) == (0, heard[at].change.rows)
+    expects = replace(scenario, expected=Expected({"stable": "told"}))
+    assert judged(expects, told).ok
+    assert judged(expects, heard).words["stable"] == "told", "nothing was gone"
+    untold = [*told[: at + 3], *told[at + 4 :]]
+    assert judged(expects, untold).words["stable"] == "lost"
 
 
 def test_nothing_is_not_equal(scenario: Scenario) -> None:
@@ -132,6 +141,26 @@ def test_what_nobody_expects_is_no_miss(scenario: Scenario) -> None:
     indifferent = replace(scenario, expected=Expected({}))
     found = judged(indifferent, [])
     assert (found.ok, "within" in found.words) == (True, False)
+
+
+def test_every_stream_counts(scenario: Scenario, heard: list[Heard]) -> None:
+    """The source stands for a second stream; one that is empty is none that differs."""
+    known = computed(beginning(scenario.diagram, simulated.START), Path(), stable_upto(heard))
+    logged = known.logs["s"].items()
+    other = [Heard(7.9, Change(ChangeKind.INSERTION, n, batch)) for n, batch in logged]
+
+    def both(second: list[Heard]) -> Verdict:
+        course = Course({"large": heard, "s": second}, 5.0, 5.0, 9, 8.0)
+        return verdict_on(scenario, "sim", known, course)
+
+    whole = both(other)
+    assert whole.words["stable"] == "equal"
+    rows = sum(one.change.rows for one in other)
+    assert whole.facts.got == judged(scenario, heard).facts.got + rows
+    assert whole.facts.settled_s == 2.9
+    assert both(other[1:]).words["stable"] == "lost"
+    assert both([]).facts.settled_s is None
+    assert both([]).words["stable"] == "equal"
 
 
 def test_settled_is_for_good() -> None:

@@ -1,8 +1,10 @@
 """What a node's trace records of tentative tuples: enough to compute them anew.
 
 Every fork with the bucket after which it begins, every release with what there was of each input
-and what the lane was given, and what lanes said and consumers received. Tuples stand there as
-their digest: a reader that knows the sources' tuples can compute the rest (`scenarios.replayed`).
+and what the lane was given, and what lanes said and consumers received, with what is missing in it.
+Tuples stand there as their digest: a reader that knows the sources' tuples can compute the rest
+(`scenarios.replayed`). Beside them stands what machines announce: states that are lost, and logs
+that differ, and how logs grow.
 """
 
 from __future__ import annotations
@@ -11,19 +13,26 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
+from msgspec import to_builtins
+
 from australis.kernel.machine import Effect, Event, Machine, MessageReceived
 from australis.protocols.dpc.effects import (
+    AnnounceDifference,
+    AnnounceLoss,
+    BucketClosed,
     ForkLane,
-    InstallSnapshot,
     RunTentative,
     SkipAhead,
     SnapshotInstalled,
+    StableDone,
     Started,
     TentativeDone,
 )
 from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.messages import TentativeData, reader_key
-from australis.protocols.dpc.proxies import ClientMachine
+from australis.protocols.dpc.missing import Missing, Run
+from australis.protocols.dpc.outputs import Output
+from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.spans import Span
 
@@ -51,11 +60,21 @@ def of_event(machine: Machine, event: Event) -> dict[str, Any]:
         case TentativeDone(output=output, epoch=epoch, bucket=bucket, batch=batch):
             said = digest(batch)
             return {"computed": {"output": output, "epoch": epoch, "bucket": bucket, "said": said}}
+        case StableDone(output=output, end=end) if isinstance(machine, ReplicaMachine):
+            return _appended(output, machine.outputs[output], end)
+        case BucketClosed(stream=stream, upto=upto) if isinstance(machine, SourceMachine):
+            return _appended(stream, machine, upto)
         case SnapshotInstalled(stream=stream) if isinstance(machine, ReplicaMachine):
             return _installed(machine, stream)
         case Started():
             return {"began": True}
     return {}
+
+
+def _appended(stream: str, log: Output | SourceMachine, end: int) -> dict[str, Any]:
+    """What to record of a log that has grown to this bucket."""
+    before = {"trimmed_upto": log.trimmed_upto, "before": log.end}
+    return {"appended": {"stream": stream, "end": end} | before}
 
 
 def _arrived(machine: Machine, sender: str, data: TentativeData) -> dict[str, Any]:
@@ -71,16 +90,25 @@ def _arrived(machine: Machine, sender: str, data: TentativeData) -> dict[str, An
         "epoch": data.epoch,
         "bucket": data.bucket.number,
         "said": digest(data.bucket.batch),
+        "missing": _missing(data.bucket.missing),
         "reads": one is not None and sender in (one.choice.curr, one.standby),
         "have": -1 if one is None else one.have,
     }
 
 
+def _missing(missing: Missing) -> list[tuple[str, tuple[Run, ...]]]:
+    return [(one.source, one.runs) for one in missing]
+
+
 def of_effect(machine: Machine, effect: Effect) -> dict[str, Any]:
-    """What to record of an effect of a replica."""
+    """What to record of an effect: what a replica does, and what any machine finds to differ."""
+    if isinstance(effect, AnnounceDifference):
+        return {"differs": to_builtins(effect)}
     if not isinstance(machine, ReplicaMachine):
         return {}
     match effect:
+        case AnnounceLoss(output=output, gone=gone):
+            return {"lost": {"output": output, "gone": gone}}
         case ForkLane(output=output, epoch=epoch):
             upto = machine.outputs[output].upto
             return {"forked": {"output": output, "epoch": epoch, "upto": upto}}
@@ -88,11 +116,9 @@ def of_effect(machine: Machine, effect: Effect) -> dict[str, Any]:
             there = zip(machine.outputs[output].inputs, inputs, strict=True)
             those = [_input(one, spans, bucket) for one, spans in there]
             released = {"output": output, "epoch": epoch, "bucket": bucket, "inputs": those}
-            return {"released": released}
+            return {"released": released | {"missing": _missing(effect.missing)}}
         case SkipAhead(output=output, after=after, trimmed_upto=upto):
             return {"skipped": {"output": output, "after": after, "right_from": upto}}
-        case InstallSnapshot(stream=stream):
-            return _installed(machine, stream)
     return {}
 
 
@@ -104,6 +130,8 @@ def _installed(machine: ReplicaMachine, stream: str) -> dict[str, Any]:
 def _input(one: Input, spans: Sequence[Span], number: int) -> dict[str, Any]:
     said = one.overlay.get(number)
     return {
+        "there": bool(spans),
+        "from": one.said.get(number),
         "stream": one.stream,
         "reader": one.reader,
         "have": one.have,

@@ -72,6 +72,8 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     safety_us: int = 120_000_000
     liveness_us: int = 120_000_000
+    ahead_us: Mapping[str, int] = field(default_factory=dict)
+    """How far the clocks of replicas are ahead, besides what is drawn."""
     clock_offset_us: int = 0
     """How far clocks may be off; those of the sources are off together."""
     source_skew_us: int = 0
@@ -110,10 +112,15 @@ class Scenario:
     @property
     def let_go(self) -> set[str]:
         """The nodes that are away for so long that logs need not wait for them."""
-        skips = self.options.log.bounded and self.options.log.full is WhenFull.SKIP
-        leases = self.options.leases.items()
-        waits = {n: ABSENT_US if skips else one.silence_us or FOR_EVER_US for n, one in leases}
-        return {f.node for f in self.faults if f.lasts_us >= waits.get(f.node, FOR_EVER_US)}
+        return let_go(self.options, self.faults)
+
+
+def let_go(options: DpcOptions, faults: Iterable[Fault]) -> set[str]:
+    """The nodes that are away for so long that logs need not wait for them."""
+    skips = options.log.bounded and options.log.full is WhenFull.SKIP
+    leases = options.leases.items()
+    waits = {n: ABSENT_US if skips else one.silence_us or FOR_EVER_US for n, one in leases}
+    return {f.node for f in faults if f.lasts_us >= waits.get(f.node, FOR_EVER_US)}
 
 
 @dataclass
@@ -168,7 +175,12 @@ class Run:
                 behind_losses(topology, scenario.faults),
             ),
             self.loss,
-            DifferencesAnnounced(topology, scenario, lambda: self.world.now),
+            DifferencesAnnounced(
+                topology,
+                scenario.options.heartbeat_us,
+                lambda: self.world.now,
+                expected=scenario.differs is not None,
+            ),
             self.coverage,
         ]
         timely = self._timely()
@@ -318,7 +330,7 @@ class Run:
         for config in s.topology.replicas:
             rng = chance.stream(f"node {config.name}")
             s.replica_host(
-                self.world, config.name, clock(off()), self.probe,
+                self.world, config.name, clock(off() + s.ahead_us.get(config.name, 0)), self.probe,
                 _maker(s.replica_class, config, options, rng),
                 {o.stream: self._engine(config.name, o.stream) for o in config.outputs},
                 s.costs, chance.stream(f"disk {config.name}"),

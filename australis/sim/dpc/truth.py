@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise, product
+from itertools import product
 
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import OutputConfig
@@ -12,6 +12,8 @@ from australis.sim.faults import Fault, Kind
 
 Span = tuple[int, int]
 """A time interval."""
+Pair = frozenset[str]
+"""The two ends of a link."""
 
 _OF_LINKS = (Kind.CUT, Kind.CUT_ONE_WAY, Kind.LOSSY, Kind.SLOW_LINK)
 _RECOVERS = (Kind.CRASH, Kind.WIPE, Kind.PAUSE, Kind.SLOW)
@@ -100,25 +102,40 @@ class Truth:
     # --- paths ----------------------------------------------------------------------------
 
     def good_paths(self, client: ClientConfig) -> dict[str, list[Span]]:
-        """For each source the intervals in which some path from it worked throughout."""
+        """For each source the intervals in which some path from it worked throughout.
+
+        Where an operator on the path cannot do without other inputs, some path from a source of
+        each of them has worked as well.
+        """
         found: dict[str, list[Span]] = {}
-        for path in self._paths(client.stream, (client.name,)):
-            nodes = set(path)
+        for source, links in self._paths(client.stream, client.name):
+            nodes = set().union(*links)
             if self._options.staggered:
                 nodes |= {p for r in self._topology.replicas if r.name in nodes for p in r.peers}
-            links = {frozenset(pair) for pair in pairwise(path)}
-            bad = merge(self._bad(nodes, links, self._settling_us))
-            found.setdefault(path[0], []).extend(gaps(bad, self._end))
+            bad = merge(self._bad(nodes, set(links), self._settling_us))
+            found.setdefault(source, []).extend(gaps(bad, self._end))
         return {source: _longest(spans) for source, spans in found.items()}
 
-    def _paths(self, stream: str, behind: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def _paths(self, stream: str, reader: str) -> Iterator[tuple[str, frozenset[Pair]]]:
+        """The sources from which a reader gets something of a stream, each with the links that it
+        takes."""
         if stream not in self._outputs:
-            yield (stream, *behind)
+            yield stream, frozenset([frozenset((stream, reader))])
             return
         for name, output in self._outputs[stream]:
+            last = frozenset([frozenset((name, reader))])
             for upstream in output.inputs:
-                if not output.blocked({*output.inputs} - {upstream}):
-                    yield from self._paths(upstream, (name, *behind))
+                needed = self._needed(output, upstream)
+                for source, links in self._paths(upstream, name):
+                    for others in product(*(self._paths(one, name) for one in needed)):
+                        yield source, last.union(links, *(more for _, more in others))
+
+    def _needed(self, output: OutputConfig, upstream: str) -> list[str]:
+        """The other inputs without which an output has nothing of this one."""
+        others = [one for one in output.inputs if one != upstream]
+        if not output.blocked(others):
+            return []
+        return [one for one in others if output.blocked({one})] or others
 
     # --- faults ------------------------------------------------------------------------------
 

@@ -13,7 +13,8 @@ from australis.sim.dpc.truth import Span
 
 
 class BoundedDelay(Checker):
-    """While a path of non-blocking operators works, every bucket arrives in time.
+    """While a path works, with all that its operators cannot do without, every bucket arrives in
+    time.
 
     It counts from the moment the path's source logged the bucket to its first delivery to the
     client, stable or tentative. `bound_us` is X plus the simulated time that network and processing
@@ -30,7 +31,10 @@ class BoundedDelay(Checker):
         from_bucket: int,
         excused: Callable[[], bool] = lambda: False,
         more_us: Mapping[str, int] = MappingProxyType({}),
+        failures: Sequence[Span] = (),
     ) -> None:
+        """A checker that counts apart what it judges while there are `failures`."""
+        self._failures = failures
         self._excused = excused
         self._good = good
         self._more_us = more_us
@@ -41,6 +45,7 @@ class BoundedDelay(Checker):
         self._forgotten = -1
         self.worst = 0
         self.checked = 0
+        self.checked_in_failures = 0
 
     def entered(self, source: str, new: Sequence[Bucket], now: int) -> None:
         times = self._entered.setdefault(source, {})
@@ -71,6 +76,7 @@ class BoundedDelay(Checker):
             due = entered + bound_us
             if any(begin <= entered and due <= end for begin, end in spans):
                 self.checked += 1
+                self.checked_in_failures += any(a < due and entered < b for a, b in self._failures)
                 self.worst = max(self.worst, now - entered)
                 if now > due and not self._excused():
                     self.fail(

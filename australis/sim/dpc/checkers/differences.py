@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from australis.protocols.dpc.effects import AnnounceDifference
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.topology import Topology
 from australis.sim.dpc.probes import Checker
-
-if TYPE_CHECKING:
-    from australis.sim.dpc.run import Scenario
 
 HEARTBEATS = 4
 """The number of heartbeats within which a difference is announced and the replicas stop."""
@@ -26,10 +23,13 @@ class DifferencesAnnounced(Checker):
 
     name = "differences"
 
-    def __init__(self, topology: Topology, scenario: Scenario, now: Callable[[], int]) -> None:
+    def __init__(
+        self, topology: Topology, heartbeat_us: int, now: Callable[[], int], *, expected: bool
+    ) -> None:
+        """A checker of logs that are all equal, unless differences are `expected`."""
         self._now = now
-        self._first = None if scenario.differs is None else scenario.differs[1]
-        self._allowed_us = HEARTBEATS * scenario.options.heartbeat_us
+        self._expected = expected
+        self._allowed_us = HEARTBEATS * heartbeat_us
         self._logs: dict[str, dict[str, dict[int, Any]]] = {}
         """The buckets that each replica has logged, by stream and replica."""
         for replica in topology.replicas:
@@ -40,7 +40,7 @@ class DifferencesAnnounced(Checker):
         self._announced: set[tuple[str, str]] = set()
 
     def appended(self, node: str, stream: str, end: int, new: Sequence[Bucket]) -> None:
-        if self._first is None:
+        if not self._expected:
             return
         logs, differ = self._logs[stream], self._differ[stream]
         for bucket in new:

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 from australis.protocols.dpc.messages import Bucket
 from australis.protocols.dpc.options import DpcOptions
 from australis.sim.dpc.probes import Checker
-from australis.sim.dpc.store import SimLog, bytes_of
+from australis.sim.dpc.store import bytes_of
+
+
+class Log(Protocol):
+    """The size of a log."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that it holds."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """Its last bucket."""
+        ...
+
+    @property
+    def trimmed_upto(self) -> int:
+        """The last bucket that it no longer holds."""
+        ...
 
 
 class BoundedLogs(Checker):
@@ -21,7 +41,7 @@ class BoundedLogs(Checker):
     def __init__(
         self,
         options: DpcOptions,
-        log: Callable[[str, str], SimLog],
+        log: Callable[[str, str], Log],
         pairs: Collection[str] = (),
     ) -> None:
         """A checker of logs that are found by node and stream, with the sources of two proxies."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from australis.protocols.dpc.proxies import Tentatives
 from australis.sim.dpc.probes import Checker
-from australis.sim.dpc.truth import Span
+from australis.sim.dpc.truth import Span, gaps, merge
 
 
 class ShortFailuresMasked(Checker):
@@ -34,6 +34,10 @@ class ShortFailuresMasked(Checker):
             ]
             for client, spans in outages.items()
         }
+
+    def judged_us(self, client: str, end_us: int) -> int:
+        """The time up to a moment in which a client may get nothing tentative."""
+        return sum(end - begin for begin, end in gaps(merge(self._long[client]), end_us))
 
     def delivered(self, client: str, what: Any, now: int) -> None:
         if not isinstance(what, Tentatives) or self._excused():

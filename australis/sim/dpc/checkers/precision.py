@@ -6,7 +6,8 @@ from typing import Any
 
 from australis.node.hosts import HEAD_EPOCH
 from australis.protocols.dpc.effects import ForkLane, RunTentative
-from australis.protocols.dpc.messages import Bucket, TentativeData
+from australis.protocols.dpc.messages import TentativeData
+from australis.protocols.dpc.missing import Missing
 from australis.protocols.dpc.proxies import ClientMachine, Tentatives
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.topology import Topology
@@ -57,7 +58,9 @@ class Precision(Checker):
         for old in [n for n in lacked if span is not None and n < number - span]:
             del lacked[old]
         self._lanes[node, effect.output] = number, lacked
-        self._truth[node, effect.output, effect.epoch, number] = frozenset().union(*lacked.values())
+        wanted: Absent = frozenset().union(*lacked.values())
+        self._truth[node, effect.output, effect.epoch, number] = wanted
+        self._same(wanted, _said(effect.missing), f"{node} says of its", number, effect.output)
         if len(self._truth) > REMEMBER:
             del self._truth[next(iter(self._truth))]
 
@@ -71,19 +74,22 @@ class Precision(Checker):
         number, epoch = data.bucket.number, data.epoch
         if epoch != HEAD_EPOCH and (sender, data.stream, epoch, number) not in self._truth:
             return
-        wanted, said = self._told(sender, data.stream, epoch, number), _said(data.bucket)
-        self.compared += bool(wanted)
-        if said != wanted:
-            self.fail(
-                f"{sender} says of bucket {number} of {data.stream} that {_text(said)} is missing,"
-                f" but it is {_text(wanted)}"
-            )
+        wanted, said = self._told(sender, data.stream, epoch, number), _said(data.bucket.missing)
+        self._same(wanted, said, f"{sender} says of", number, data.stream)
         if isinstance(machine, ClientMachine):
             self._received[node, sender, number] = said
 
+    def _same(self, wanted: Absent, said: Absent, does: str, number: int, stream: str) -> None:
+        self.compared += bool(wanted)
+        if said != wanted:
+            self.fail(
+                f"{does} bucket {number} of {stream} that {_text(said)} is missing,"
+                f" but it is {_text(wanted)}"
+            )
+
     def delivered(self, client: str, what: Any, now: int) -> None:
         if isinstance(what, Tentatives):
-            number, said = what.bucket.number, _said(what.bucket)
+            number, said = what.bucket.number, _said(what.bucket.missing)
             known = [v for (c, _, n), v in self._received.items() if c == client and n == number]
             if known and said not in known:
                 self.fail(f"{client} delivered bucket {number} without what is missing in it")
@@ -101,10 +107,10 @@ def _sources(topology: Topology, stream: str) -> set[str]:
     return {source for one in plan.inputs for source in _sources(topology, one)}
 
 
-def _said(bucket: Bucket) -> Absent:
+def _said(missing: Missing) -> Absent:
     return frozenset(
         (one.source, number)
-        for one in bucket.missing
+        for one in missing
         for after, upto in one.runs
         for number in range(after + 1, upto + 1)
     )

@@ -28,12 +28,10 @@ class TentativeContent(Checker):
 
     name = "tentative"
 
-    def __init__(self, truth: Truth, clients: Mapping[str, str], *, whole: bool = True) -> None:
+    def __init__(self, truth: Truth, clients: Mapping[str, str]) -> None:
         self._truth = truth
         self._replay = Replay(truth)
         self._clients = clients
-        self._whole = whole
-        """Whether all forks and releases of the run are observed."""
         self._arrived: dict[tuple[str, str], dict[int, list[Any]]] = {}
         """What arrived of each tentative bucket, by the node and its input."""
         self._lives: dict[str, Any] = {}
@@ -50,7 +48,7 @@ class TentativeContent(Checker):
         else:
             wanted = self._replay.content(sender, data.stream, data.epoch, number)
             read = self._replay.knows(sender, data.stream, data.epoch, number)
-            if self._whole and not read:
+            if not read:
                 self.fail(f"{sender} sent bucket {number} of {data.stream}, which no lane has read")
         self._same(wanted, data.bucket.batch, f"{sender} sent", number, data.stream)
         self._look(node, machine)

@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "chaos": LazyCommand(
         "australis.cli.chaos:chaos",
-        "Let random faults happen to real clusters, and check every promise.",
+        "Let random faults happen to real clusters, and check what they promise.",
     ),
     "check": LazyCommand(
         "australis.cli.diagrams:check", "Find the mistakes in a file before anything runs."

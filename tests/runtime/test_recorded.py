@@ -16,7 +16,7 @@ from australis.runtime.testbed import Heard, Testbed, computed
 from australis.scenarios import real
 from australis.scenarios.recorded import Schedule, judge
 from australis.scenarios.scenario_file import load
-from australis.sim.dpc import faults
+from australis.sim import faults
 from australis.streams.log import StableLog
 
 pytestmark = pytest.mark.timeout(300)

@@ -156,11 +156,13 @@ def test_paths_through_different_replicas_overlap() -> None:
     assert (0, END) not in good["s1"]
 
 
-def test_a_join_is_no_path() -> None:
-    both = truth(diagram=joined()).good_paths(client("both", joined()))
-    past = truth(diagram=joined()).good_paths(client("past", joined()))
-    assert both == {}
-    assert past == {"s1": [(0, END)]}
+def test_a_path_through_a_join_needs_its_other_input_too() -> None:
+    both, past = client("both", joined()), client("past", joined())
+    assert truth(diagram=joined()).good_paths(both) == {"s1": [(0, END)], "s2": [(0, END)]}
+    assert truth(diagram=joined()).good_paths(past) == {"s1": [(0, END)]}
+    away = truth(isolate("s2", 10, 8), diagram=joined())
+    assert (0, END) not in away.good_paths(both)["s1"], "s1 alone gives no matches"
+    assert away.good_paths(past) == {"s1": [(0, END)]}
 
 
 def test_where_replicas_take_turns_a_path_needs_the_other_replicas_too() -> None:

@@ -3,7 +3,8 @@
 A `UserError` is one clear sentence that names the user's file, line and
 operator; the command line prints it and exits with code 2. A `Stopped` gives the
 reason why a running system could not continue without breaking a guarantee; no
-acknowledged data is lost, and the command line exits with code 1. A bug in
+acknowledged data is lost, and the command line exits with code 1. `Damaged` is a
+stop because a stored file is not what was written. A bug in
 Australis is an assertion, never one of these.
 """
 
@@ -87,3 +88,7 @@ def unknown_name(
 
 class Stopped(AustralisError):
     """The system stopped by itself rather than break a guarantee."""
+
+
+class Damaged(Stopped):
+    """A stored file is not what was written: its bytes differ, are missing, or are old ones."""

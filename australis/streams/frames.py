@@ -9,7 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from australis.kernel.errors import Stopped
+from australis.kernel.errors import Damaged
 from australis.streams.disk import Disk
 
 _MAGIC = b"AuF1"
@@ -32,7 +32,7 @@ def read_frame(disk: Disk, name: str, offset: int, length: int) -> memoryview:
     payload = data[HEAD_SIZE:]
     head = (_MAGIC, len(payload), zlib.crc32(payload))
     if len(data) != length or _HEAD.unpack(data[:HEAD_SIZE]) != head:
-        raise Stopped(f"the log file {name} is damaged at byte {offset}")
+        raise Damaged(f"the log file {name} is damaged at byte {offset}")
     return payload
 
 
@@ -56,5 +56,5 @@ def refuse_damage(disk: Disk, name: str, end: int) -> None:
         _, length, checksum = _HEAD.unpack_from(tail, at)
         payload = tail[at + HEAD_SIZE : at + HEAD_SIZE + length]
         if len(payload) == length and zlib.crc32(payload) == checksum:
-            raise Stopped(f"the log file {name} is damaged at byte {end}")
+            raise Damaged(f"the log file {name} is damaged at byte {end}")
         at = tail.find(_MAGIC, at + 1)

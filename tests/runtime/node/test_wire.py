@@ -214,8 +214,9 @@ def test_two_families_may_have_messages_of_one_name() -> None:
     ("name", "version", "said"),
     [
         ("other", 2, "messages of the unknown family 'other'"),
-        ("dpc", 2, "version 2 of the family 'dpc'; this node speaks 3"),
+        ("dpc", 2, f"version 2 of the family 'dpc'; this node speaks {DPC.version}"),
     ],
+    ids=["another family", "another version"],
 )
 def test_what_is_not_spoken_is_said_and_is_no_attack(name: str, version: int, said: str) -> None:
     theirs = Family(name, version, {ReconcileRequest2: ReconcileRequest2}, lambda m, *_: m)
@@ -226,9 +227,11 @@ def test_what_is_not_spoken_is_said_and_is_no_attack(name: str, version: int, sa
 
 
 def test_an_envelope_of_another_version_is_no_attack() -> None:
-    for version in (b"\x01", b"\x03"):
-        with pytest.raises(NotSpoken, match=r"version \d of the protocol; this node speaks 2"):
-            heard(b"\x98" + version + HEAD[2:] + b"\xc0")
+    for version in (wire.VERSION - 1, wire.VERSION + 1):
+        with pytest.raises(
+            NotSpoken, match=rf"version {version} of the protocol; this node speaks"
+        ):
+            heard(b"\x98" + bytes([version]) + HEAD[2:] + b"\xc0")
 
 
 def test_a_long_message_goes_round() -> None:
@@ -285,7 +288,7 @@ WRAPPED = WRAPPED.set_column(
     2, WRAPPED.schema[2], pa.array([700_001, -(2**63), -1, 700_002], TIMESTAMP)
 )
 """Each difference of two times is positive, if one lets it overflow."""
-HEAD = b"\x98\x02\xa1c\xa1a\xa1b\xa0\xa3dpc\x03"
+HEAD = b"\x98%c\xa1c\xa1a\xa1b\xa0\xa3dpc%c" % (wire.VERSION, DPC.version)
 """An envelope up to its message."""
 HUGE = 1 << 62
 MALFORMED: dict[str, tuple[bytes, str]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def clone(checkpoint: Path, to: Path, batch_id: int) -> None:
     """Clone a checkpoint after this micro-batch, for another query.
 
     The query it belongs to must be between two micro-batches. Files are never changed once
-    they are written, so that links suffice.
+    they are written, so that links suffice. Meanwhile Spark may remove old ones, which only
+    earlier micro-batches need.
     """
     shutil.rmtree(to, ignore_errors=True)
     for log in ("commits", "offsets"):
@@ -69,6 +71,8 @@ def clone(checkpoint: Path, to: Path, batch_id: int) -> None:
         for name in names:
             if not name.startswith("."):
                 _link(Path(directory) / name, target / name)
+    if last_commit(to) != batch_id or not (to / "offsets" / str(batch_id)).exists():
+        raise Stopped(f"the checkpoint {checkpoint} lacks micro-batch {batch_id}")
     described = msgspec.json.decode((checkpoint / "metadata").read_bytes())
     described["id"] = str(uuid.uuid4())  # Spark runs each id once
     (to / "metadata").write_bytes(msgspec.json.encode(described))
@@ -77,5 +81,8 @@ def clone(checkpoint: Path, to: Path, batch_id: int) -> None:
 def _link(path: Path, to: Path) -> None:
     try:
         os.link(path, to)
+    except FileNotFoundError:
+        return  # Spark has removed it since it was listed
     except OSError:  # another file system, or one without links
-        shutil.copyfile(path, to)
+        with suppress(FileNotFoundError):
+            shutil.copyfile(path, to)

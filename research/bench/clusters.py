@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from australis.kernel.errors import Stopped
 from australis.runtime.testbed import free_ports
 
 HOURS = 24
 """The duration of the sources, longer than any bench."""
+
+
+@contextmanager
+def scratch_directory(parent: Path | None) -> Iterator[Path]:
+    """A directory for what a bench writes; it stays if a side stopped, for a look at the reason."""
+    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=parent))
+    try:
+        yield root
+    except Stopped as error:
+        raise Stopped(f"{error} (what it wrote is kept in {root})") from error
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def write(

@@ -18,7 +18,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -40,7 +39,7 @@ from australis.spark.session import SparkSession, open_session, tasks
 from australis.streams.log import StableLog
 from australis.streams.schema import parse_schema
 from australis.streams.source import SourceStream
-from research.bench import bare
+from research.bench import bare, clusters
 from research.bench.memory import PeakMemory
 
 SOURCES = 1_000
@@ -63,19 +62,17 @@ def measure(
     rows: int, rounds: int, seconds: int, scratch: Path | None = None, say: Say = print
 ) -> dict[str, Any]:
     """Run all parts; return the result as `--json` prints it."""
-    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
-    spark = open_session("local[*]", "australis bench", log=root / "spark.log")
-    try:
-        say(f"storing {rows:,} rows")
-        expected = _store(rows, root)
-        throughput = _throughput(spark, root, rows, rounds, expected, say)
-        delays = _delay(spark, root, seconds, say)
-        spark.stop()
+    with clusters.scratch_directory(scratch) as root:
+        spark = open_session("local[*]", "australis bench", log=root / "spark.log")
+        try:
+            say(f"storing {rows:,} rows")
+            expected = _store(rows, root)
+            throughput = _throughput(spark, root, rows, rounds, expected, say)
+            delays = _delay(spark, root, seconds, say)
+        finally:
+            spark.stop()
         say("memory, in a process of its own")
         memory = _memory(root)
-    finally:
-        spark.stop()
-        shutil.rmtree(root, ignore_errors=True)
     return _result(throughput, delays, memory, rows, rounds)
 
 

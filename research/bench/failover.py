@@ -12,12 +12,10 @@ killed, or stopped.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -66,14 +64,11 @@ def measure(
     """Run all sides; return the result as `--json` prints it."""
     if peers:
         home()
-    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
-    try:
+    with clusters.scratch_directory(scratch) as root:
         ours = _ours(root / "one", engine, rounds, 1, say)
         hedged = _ours(root / "two", engine, rounds, 2, say)
         bare = _bare(root / "bare", rounds, say) if baseline else []
         flink = _flink(root / "flink", rounds, say) if peers else {}
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
     return _result(ours, hedged, bare, flink, rounds) | {"engine": engine}
 
 

@@ -10,9 +10,7 @@ all rows at once. Other engines are measured with a second input that is held ba
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
-import tempfile
 import time
 from bisect import bisect_left
 from collections.abc import Callable
@@ -63,8 +61,7 @@ def measure(
     """Run all failures in one run, one after the other."""
     if peers:
         home()
-    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
-    try:
+    with clusters.scratch_directory(scratch) as root:
         path = clusters.write(
             root,
             operators=CHAIN,
@@ -87,8 +84,6 @@ def measure(
             verdict = testbed.verdict()
         names = [n for n in PEERS if peers or (baseline and n.startswith("Spark"))]
         others = others_measure(root, names, failures, RATE, say)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
     wrong = verdict.lost + verdict.duplicated + (not verdict.equal)
     result = _result(rows, undisturbed, wrong, verdict.got)
     return result | {"engine": engine, "peers": others}

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,10 +59,9 @@ def measure(
     rows: int, rounds: int, scratch: Path | None = None, say: Say = print
 ) -> dict[str, Any]:
     """Run both sides, alternately."""
-    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
     alone: list[float] = []
     replicated: list[float] = []
-    try:
+    with clusters.scratch_directory(scratch) as root:
         for number in range(1, rounds + 1):
             alone.append(_alone(root / f"alone-{number}", rows))
             say(f"round {number}: unreplicated {alone[-1]:,.0f} rows/s")
@@ -74,8 +71,6 @@ def measure(
         say(f"delay of the unreplicated engine: {_delay_told(delays['baseline'])}")
         delays["ours"] = _delay_replicated(root / "delay-cluster")
         say(f"delay of the cluster: {_delay_told(delays['ours'])}")
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
     ratio = statistics.median(b / a for a, b in zip(alone, replicated, strict=True))
     target = {"name": "throughput per replica", "value": ratio, "min": 0.8, "ok": ratio >= 0.8}
     return {

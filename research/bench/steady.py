@@ -8,8 +8,6 @@ through the samples give their growth.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -52,8 +50,7 @@ def measure(
     say: Say = print,
 ) -> dict[str, Any]:
     """Run for this number of minutes after all is stable and warm."""
-    root = Path(tempfile.mkdtemp(prefix="australis-bench-", dir=scratch))
-    try:
+    with clusters.scratch_directory(scratch) as root:
         path = clusters.write(
             root,
             operators=COUNTS,
@@ -69,8 +66,6 @@ def measure(
         with Testbed(path, "counts", keep=False) as testbed:
             testbed.wait_until_stable()
             samples = _samples(testbed, (warm_up_min + minutes) * 60, say)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
     return _result(samples, minutes, warm_up_min)
 
 

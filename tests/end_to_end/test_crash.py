@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-CRASHES = int(os.environ.get("AUSTRALIS_CRASHES", "14"))
+CRASHES = int(os.environ.get("AUSTRALIS_CRASHES", "6"))
 START_S = 1_760_000_000
 ROWS, SECONDS = 12_000, 40
 

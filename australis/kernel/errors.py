@@ -92,3 +92,10 @@ class Stopped(AustralisError):
 
 class Damaged(Stopped):
     """A stored file is not what was written: its bytes differ, are missing, or are old ones."""
+
+    def __init__(self, sentence: str, *, file: str = "", byte: int = 0) -> None:
+        self.file = file
+        self.byte = byte
+        self.bucket: int | None = None
+        """The bucket of a log whose tuples cannot be read."""
+        super().__init__(sentence)

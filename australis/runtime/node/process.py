@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import secrets
 import threading
 import time
 import traceback
@@ -30,7 +31,7 @@ from australis.deployment.sinks import readers, sink_places
 from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram, Sink, Source
 from australis.kernel.durations import MILLISECOND, SECOND
-from australis.kernel.errors import AustralisError, Stopped, UserError, unknown_name
+from australis.kernel.errors import AustralisError, Damaged, Stopped, UserError, unknown_name
 from australis.kernel.machine import Event, Message, SetTimer
 from australis.node.hosts import (
     ClientHost,
@@ -47,6 +48,8 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    AnnounceWentBack,
+    LogDamaged,
     RestoredLog,
     Started,
 )
@@ -66,6 +69,7 @@ from australis.runtime.json_values import iso_time
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
 from australis.runtime.node.clocks import Clocks
+from australis.runtime.node.damaged import Damages
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
 from australis.runtime.node.entries import Entries
@@ -77,8 +81,14 @@ from australis.runtime.node.lanes import Lanes, LaneSettings
 from australis.runtime.node.links import connect, greeted
 from australis.runtime.node.memory import spark_settings
 from australis.runtime.node.paired import PairedSource, read_standing, write_standing
-from australis.runtime.node.phase_log import PhaseLog, tell_differences, tell_loss
+from australis.runtime.node.phase_log import (
+    PhaseLog,
+    tell_differences,
+    tell_loss,
+    tell_went_back,
+)
 from australis.runtime.node.reference_lanes import ReferenceLanes
+from australis.runtime.node.remembered import load_read, write_read
 from australis.runtime.node.router import Router
 from australis.runtime.node.server import NodeServer
 from australis.runtime.node.settings import Layout, NodeSettings
@@ -91,6 +101,7 @@ from australis.runtime.sinks import SinkWriter, open_sink
 from australis.runtime.state import StateDirectory, digest
 from australis.spark.analyse import analyse
 from australis.spark.functions import function_digests
+from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.log import segment_bytes_of
 from australis.streams.schema import Schema
 
@@ -173,10 +184,12 @@ class Node:
             self._driver,
             self.events.tell,
             self._failed,
+            self.log_damaged,
         )
         self._clocks = Clocks(
             name, self._router.places, cluster.sources_on, cluster.clock_bound_us, self.events.tell
         )
+        self._damages = Damages(self.events.tell, self._driver.about)
         self._phases: dict[str, PhaseLog] = {}
         self.sources: dict[str, SourceFeed] = {}
         self.pairs: dict[str, PairedSource] = {}
@@ -339,14 +352,20 @@ class Node:
         lanes = self._open_lanes(self._layout.lanes(name), plans, alone=not config.peers)
         work = LaneWork(plans, lambda: self._driver.entry)
         engine = LiveEngine(
-            name, lanes, work, self._driver.post, self._exchange.install, self._options.bounds_of
+            *(name, lanes, work, self._driver.post, self._exchange.install),
+            self._options.bounds_of,
+            partial(write_read, self._layout.lanes(name)),
         )
         self.engines[name] = engine
         for output in plans:
             self._phases[output] = PhaseLog(self.events.tell, self._driver.about, name, output)
         self._machines.open(ReplicaHost(machine, self, engine))
         restored = tuple(
-            replace(lanes.restore(o, self.base_bucket), fits_after=engine.fits_after(o))
+            replace(
+                lanes.restore(o, self.base_bucket),
+                fits_after=engine.fits_after(o),
+                read=load_read(self._layout.lanes(name), o),
+            )
             for o in plans
         )
         first[name] = Started(self._incarnation, restored)
@@ -363,6 +382,7 @@ class Node:
             on_restarted=spark.lane_restarted,
             settled=spark.settled,
             tell=self.events.tell,
+            on_damaged=self._damages.found,
             on_append=self._notify,
         )
         if self._place.engine == "reference":
@@ -405,7 +425,10 @@ class Node:
         size = self._segment_bytes(stream)
         log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
         if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
-            log.restart_at(self.base_bucket)
+            base, paired = self.base_bucket, stream in self.topology.pairs
+            # A log that begins anew is told from an earlier one by its digest, from the first on;
+            # a standby's is a copy, and begins with that of the one that leads.
+            log.restart_at(base, digest=(base, 0 if paired else secrets.randbits(62)))
         if stream in self.topology.pairs:
             self._open_member(source, log, first)
             return
@@ -415,7 +438,12 @@ class Node:
         self._machines.open(SourceHost(machine, self, feed))
         self.sources[stream] = feed
         end = feed.closed
-        restored = RestoredLog(stream, end, log.trimmed_upto, end, digest=log.digest(end))
+        restored = RestoredLog(
+            *(stream, end, log.trimmed_upto, end),
+            digest=log.digest(end),
+            digests=log.recent_digests(log.truncated_to, end),
+            complete=log.boundary_us >= END_OF_STREAM_US,
+        )
         first[stream] = Started(self._incarnation, (restored,))
 
     def _refuse_stale(self, stream: str) -> None:
@@ -614,6 +642,18 @@ class Node:
         """Record that another node's clock is off, or agrees again."""
         self._clocks.announced(effect, self._driver.about())
 
+    def source_went_back(self, machine: str, effect: AnnounceWentBack) -> None:
+        """Record that the log of a source has gone back, or is as it was again."""
+        tell_went_back(self.events.tell, self._driver.about(), machine, effect)
+
+    def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
+        """Record that a bucket of a log is damaged; the log lets go of it."""
+        own = stream in self._cluster.source_machines
+        logs = self._layout.lanes(machine) / "logs" / stream
+        self._damages.found(stream, error, self._layout.source_log(stream) if own else logs)
+        if error.bucket is not None:
+            self._driver.post(machine, LogDamaged(stream, error.bucket), self._driver.entry)
+
     def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
         """Record that a log no longer waits for a consumer, or does so again."""
         self.events.tell(
@@ -746,7 +786,10 @@ class Node:
                 stream,
                 self._clock.now(),
             )
-            | {"log_bytes": status.log_bytes(self._layout.lanes(name) / "logs" / stream)}
+            | {
+                "damaged": self._damages.status(stream),
+                "log_bytes": status.log_bytes(self._layout.lanes(name) / "logs" / stream),
+            }
             for name, host in self._machines.hosts.items()
             if isinstance(host, ReplicaHost)
             for stream in host.machine.outputs
@@ -761,6 +804,7 @@ class Node:
             "outputs": outputs,
             "sources": {
                 s: status.of_source(feed, self._layout.source_log(s), self._clock.now())
+                | {"damaged": self._damages.status(s)}
                 for s, feed in self.sources.items()
             }
             | {s: self._status_of_pair(s, pair) for s, pair in self.pairs.items()},

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from australis.diagram.fragments import Plan
-from australis.kernel.errors import Stopped
+from australis.kernel.errors import Damaged, Stopped
 from australis.protocols.dpc.effects import (
     Checkpoint,
     Checkpointed,
@@ -34,6 +34,7 @@ from australis.reference import ReferenceEngine
 from australis.runtime.files import FileDisk, make_directory, replace_file
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import excerpt
+from australis.runtime.node.damaged import OutputFiles
 from australis.runtime.node.held import FindLog, read_spans
 from australis.runtime.node.lanes import LaneSettings, Report
 from australis.runtime.node.wire import WireError
@@ -58,6 +59,7 @@ class _Lane:
     engine: ReferenceEngine
     log: SharedLog
     disk: FileDisk
+    files: OutputFiles
     checkpoint: Path
     state: Any
     forks: dict[int, Any] = field(default_factory=dict)
@@ -84,12 +86,10 @@ class ReferenceLanes:
         self._lanes: dict[str, _Lane] = {}
         for output, plan in plans.items():
             engine = ReferenceEngine(plan, schemas, buckets)
-            disk = FileDisk(directory / "logs" / output)
             size = settings.segment_bytes(output)
-            log = SharedLog(disk, schemas[output], buckets, segment_bytes=size)
-            path = directory / "checkpoints" / output / CHECKPOINT
-            make_directory(path.parent)
-            self._lanes[output] = _Lane(plan, engine, log, disk, path, engine.initial)
+            schema, damaged = schemas[output], settings.on_damaged
+            files = OutputFiles(directory, output, schema, buckets, size, damaged)
+            self._open(output, plan, engine, files)
         self._urgent: deque[Callable[[], None]] = deque()
         self._patient: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
@@ -98,15 +98,36 @@ class ReferenceLanes:
 
     # --- lifecycle -------------------------------------------------------------------------
 
+    def _open(self, output: str, plan: Plan, engine: ReferenceEngine, files: OutputFiles) -> None:
+        disk, log = files.open_log()
+        path = files.checkpoint / CHECKPOINT
+        make_directory(path.parent)
+        self._lanes[output] = _Lane(plan, engine, log, disk, files, path, engine.initial)
+
     def log(self, output: str) -> SharedLog:
         return self._lanes[output].log
 
     def restore(self, output: str, base: int) -> RestoredLog:
+        try:
+            return self._restored(output, base)
+        except Damaged as error:
+            lane = self._lanes[output]
+            lane.disk.close()
+            lane.files.set_aside(error)
+            self._open(output, lane.plan, lane.engine, lane.files)
+            return self._restored(output, base)
+
+    def _restored(self, output: str, base: int) -> RestoredLog:
         lane = self._lanes[output]
         upto = base
         if lane.checkpoint.exists():
             saved = msgspec.msgpack.decode(lane.checkpoint.read_bytes(), type=_Saved)
             lane.state, upto = lane.engine.decode(saved.state), saved.upto
+            if upto > lane.log.closed:  # what lies between would be missing in the log
+                raise Damaged(
+                    f"the log of '{output}' ends with bucket {lane.log.closed}, before its"
+                    f" checkpoint, which covers bucket {upto}"
+                )
         elif lane.log.boundary_us < self._buckets.end(base):
             lane.log.restart_at(base)
         log = lane.log

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from australis.kernel.errors import Damaged
 from australis.kernel.machine import (
     Effect,
     Event,
@@ -27,6 +28,7 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    AnnounceWentBack,
     BucketClosed,
     Checkpoint,
     Checkpointed,
@@ -34,6 +36,8 @@ from australis.protocols.dpc.effects import (
     ForkLane,
     InstallSnapshot,
     LimitSource,
+    LogDamaged,
+    RememberSources,
     RestoredLog,
     RunStable,
     RunTentative,
@@ -130,6 +134,16 @@ class DpcHost(Host):
     def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
         """Report to the checkers that a log no longer waits for a consumer, or does so again."""
         self.probe.leased(self.name, effect)
+
+    def source_went_back(self, machine: str, effect: AnnounceWentBack) -> None:
+        """Report to the checkers that a source has gone back."""
+        self.probe.went_back(self.name, effect)
+
+    def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
+        """Report to the checkers that a bucket is damaged, and to the machine."""
+        self.probe.damaged(self.name, stream, error)
+        if error.bucket is not None:
+            self.later(0, self.take, LogDamaged(stream, error.bucket))
 
     def clock_is_off(self, machine: str, effect: AnnounceClock) -> None:
         """Do nothing: no checker asks for it."""
@@ -342,6 +356,10 @@ class ReplicaHost(DpcHost):
         store = self.stores[e.stream]
         return Snapshot(e.stream, store.upto, e.at_us, store.snapshot())
 
+    def remember(self, e: RememberSources) -> None:
+        """Keep with the log what was read of sources."""
+        self.stores[e.output].read = e.read
+
     def install(self, e: InstallSnapshot) -> None:
         """Make a replica's checkpoint this disk's own."""
         self.probe.installed(self.name, self.machine, e.stream)
@@ -441,6 +459,7 @@ class SourceHost(DpcHost):
             *(self.name, log.end, log.trimmed_upto, log.end),
             digest=digest,
             fits_after=log.fits_after(self._max_bytes),
+            digests=log.digests(log.trimmed_upto, log.end),
         )
         self.start(machine, Started(self.incarnation + 1, (lane,)))
         self._tick()

@@ -92,3 +92,8 @@ class Stopped(AustralisError):
 
 class Damaged(Stopped):
     """A stored file is not what was written: its bytes differ, are missing, or are old ones."""
+
+    def __init__(self, sentence: str, *, file: str = "", byte: int = 0) -> None:
+        self.file = file
+        self.byte = byte
+        super().__init__(sentence)

@@ -1,6 +1,7 @@
 """Framed records in a file: a magic word, length, checksum, payload.
 
-A record that was torn by a crash is recognised and ends the file.
+A record that was torn by a crash is recognised and ends the file. No record is empty, since a
+magic word before zeros, which a crash may leave, would look like one.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ def frame(payload: bytes) -> bytes:
     return _HEAD.pack(_MAGIC, len(payload), zlib.crc32(payload)) + payload
 
 
+def damaged(name: str, byte: int) -> Damaged:
+    """The error for a log file that is damaged at this byte."""
+    return Damaged(f"the log file {name} is damaged at byte {byte}", file=name, byte=byte)
+
+
 def read_frame(disk: Disk, name: str, offset: int, length: int) -> memoryview:
     """The payload of the frame of this whole length at this offset."""
     data = memoryview(disk.read(name, offset, length))
     payload = data[HEAD_SIZE:]
     head = (_MAGIC, len(payload), zlib.crc32(payload))
     if len(data) != length or _HEAD.unpack(data[:HEAD_SIZE]) != head:
-        raise Damaged(f"the log file {name} is damaged at byte {offset}")
+        raise damaged(name, offset)
     return payload
 
 
@@ -42,7 +48,7 @@ def scan_frames(disk: Disk, name: str) -> Iterator[tuple[int, bytes]]:
     while offset + HEAD_SIZE <= size:
         magic, length, checksum = _HEAD.unpack(disk.read(name, offset, HEAD_SIZE))
         payload = disk.read(name, offset + HEAD_SIZE, length) if magic == _MAGIC else b""
-        if magic != _MAGIC or len(payload) != length or zlib.crc32(payload) != checksum:
+        if not payload or len(payload) != length or zlib.crc32(payload) != checksum:
             return
         yield offset, payload
         offset += HEAD_SIZE + length
@@ -51,10 +57,18 @@ def scan_frames(disk: Disk, name: str) -> Iterator[tuple[int, bytes]]:
 def refuse_damage(disk: Disk, name: str, end: int) -> None:
     """Stop if whole frames follow what ends the file: only the last one can be torn."""
     tail = disk.read(name, end, disk.size(name) - end) if disk.size(name) > end else b""
-    at = tail.find(_MAGIC, 1)
-    while 0 < at <= len(tail) - HEAD_SIZE:
-        _, length, checksum = _HEAD.unpack_from(tail, at)
-        payload = tail[at + HEAD_SIZE : at + HEAD_SIZE + length]
-        if len(payload) == length and zlib.crc32(payload) == checksum:
-            raise Damaged(f"the log file {name} is damaged at byte {end}")
-        at = tail.find(_MAGIC, at + 1)
+    if next(whole_frames(tail, 1), None) is not None:
+        raise damaged(name, end)
+
+
+def whole_frames(data: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The offset and payload of every whole frame from an offset on, also behind damaged ones."""
+    at = data.find(_MAGIC, start)
+    while 0 <= at <= len(data) - HEAD_SIZE:
+        _, length, checksum = _HEAD.unpack_from(data, at)
+        payload = data[at + HEAD_SIZE : at + HEAD_SIZE + length]
+        if payload and len(payload) == length and zlib.crc32(payload) == checksum:
+            yield at, payload
+            at = data.find(_MAGIC, at + HEAD_SIZE + length)
+        else:
+            at = data.find(_MAGIC, at + 1)

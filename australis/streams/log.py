@@ -12,6 +12,11 @@ Two kinds of file make a log:
 An append writes the data and syncs it, then writes the commit and syncs that;
 the append takes effect with the commit. After a crash or a failed write, data
 after the last whole commit is cut off. Truncation drops whole segments.
+
+Opening a log reads the heads of the buckets alone; their checksums must add up to
+what the last commit says. A bucket's tuples are checked whenever they are read.
+What is not as it was written raises `Damaged`, and is never taken for a crash
+(see `commits`); `verify` checks every byte.
 """
 
 from __future__ import annotations
@@ -25,28 +30,25 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from australis.kernel.errors import Stopped
+from australis.kernel.errors import Damaged, Stopped
 from australis.kernel.ids import pack_id
 from australis.streams.buckets import Buckets
+from australis.streams.commits import Commit, CommitFile
 from australis.streams.digest import hash_of, plus
 from australis.streams.disk import Disk
-from australis.streams.entry_times import EntryTimes, Runs
+from australis.streams.entry_times import EntryTimes
 from australis.streams.frames import (
     CHECK,
     HEAD_SIZE,
     LENGTH,
+    damaged,
     frame,
     read_frame,
-    refuse_damage,
-    scan_frames,
 )
 from australis.streams.schema import Schema
 
-COMMITS = "commits"
 SEGMENT_BYTES = 16 << 20
 MIN_SEGMENT_BYTES = 64 << 10
-COMMIT_BYTES = 1 << 20
-FORMAT = 1
 
 
 def segment_bytes_of(most_bytes: int | None) -> int:
@@ -59,31 +61,7 @@ def segment_bytes_of(most_bytes: int | None) -> int:
     return max(MIN_SEGMENT_BYTES, min(SEGMENT_BYTES, most_bytes // 8))
 
 
-class Commit(msgspec.Struct, frozen=True, array_like=True):
-    """One record of the commit file."""
-
-    boundary_us: int
-    segment: str
-    size: int
-    memo: bytes = b""
-    rows: int = 0
-    """The number of tuples that were ever appended."""
-    dropped_to: int = -1
-    dropped_rows: int = 0
-    dropped_id: int = -1
-    """The last tuple that truncation removed."""
-    format: int = FORMAT
-    acknowledged: int = -1
-    """The last bucket that no reader needs any more, though its segment may still exist."""
-    digest_base: int | None = None
-    """The bucket after which the rolling digest begins; None: after `dropped_to`."""
-    dropped_digest: int = 0
-    """The rolling digest up to `dropped_to`."""
-    entered: Runs = (-1, [])
-    """The entry times of buckets that are new in this record; one that begins a file has all."""
-
-
-_HEAD = struct.Struct("<qqI")
+HEAD = struct.Struct("<qqI")
 """The header of a record batch in a frame: bucket, rows and a checksum of the head
 (opening a log reads the heads alone), 12 + 20 bytes, so that the batch is aligned."""
 
@@ -115,8 +93,8 @@ class StableLog:
         self._dropped_bytes = 0
         self._digests: list[int] = []
         """The rolling digest up to each bucket that is not empty (`digest`)."""
-        self._commit = Commit(0, "", 0)
-        self._commit_bytes = 0
+        self._commit = Commit()
+        self._commits = CommitFile(disk)
         self._entries = EntryTimes()
         self._entries_stored = -1
         """The last bucket whose entry time is in the commit file."""
@@ -217,7 +195,7 @@ class StableLog:
 
     def _load(self, record: Record) -> pa.RecordBatch:
         payload = read_frame(self._disk, record.segment, record.offset, record.length)
-        return pa.ipc.read_record_batch(pa.py_buffer(payload[_HEAD.size :]), self.schema.arrow)
+        return pa.ipc.read_record_batch(pa.py_buffer(payload[HEAD.size :]), self.schema.arrow)
 
     def reaching_back(self, upto: int, most_bytes: int) -> int:
         """The bucket after which at most `most_bytes` bytes follow, up to and including `upto`."""
@@ -270,6 +248,7 @@ class StableLog:
                 boundary_us=boundary_us,
                 segment=segment,
                 size=size,
+                digest=self._digest_with(buckets, checks),
                 memo=memo,
                 rows=self._commit.rows + sum(batch.num_rows for _, batch in buckets),
                 acknowledged=self.trimmed_upto,
@@ -287,27 +266,42 @@ class StableLog:
                 raise Stopped(f"bucket {bucket} does not follow {last} or is still open")
             last = bucket
 
+    def _digest_with(
+        self, buckets: Sequence[tuple[int, pa.RecordBatch]], checks: Sequence[int]
+    ) -> int:
+        """The rolling digest up to the end once these buckets are appended."""
+        digest = self._digest_at_end
+        for (bucket, _), check in zip(buckets, checks, strict=True):
+            digest = plus(digest, hash_of(bucket, check))
+        return digest
+
+    @property
+    def _digest_at_end(self) -> int:
+        return self._digests[-1] if self._digests else self._commit.dropped_digest
+
     def _begin(self) -> None:
         """Cut off the remains of a failed write before the next one."""
         if self._unfinished:
             self._discard_uncommitted()
         self._unfinished = True
+        if not self._commit.number:  # there are no segments without a commit file
+            self._write_commit(self._commit, anew=True)
+            self._unfinished = True
 
-    def _write_commit(self, commit: Commit) -> None:
-        rewrites = self._commit_bytes > COMMIT_BYTES
-        stored, closed = self._entries_stored, self.buckets.closed_by(commit.boundary_us)
-        entered = self._entries.between(-1 if rewrites else stored, closed)
-        data = frame(msgspec.msgpack.encode(msgspec.structs.replace(commit, entered=entered)))
-        if rewrites:
-            self._disk.replace(COMMITS, data)
-            self._commit_bytes = 0
-        else:
-            self._disk.append(COMMITS, data)
-            self._disk.sync(COMMITS)
-        self._commit_bytes += len(data)
+    def _write_commit(self, commit: Commit, *, anew: bool = False) -> None:
+        commit = msgspec.structs.replace(commit, number=self._commit.number + 1)
+        anew = anew or self._commits.is_long
+        after = -1 if anew else self._entries_stored
+        self._commits.write(self._with_entries(commit, after), anew=anew)
         self._commit = commit
-        self._entries_stored = min(self._entries.upto, closed)
+        self._entries_stored = min(self._entries.upto, self.buckets.closed_by(commit.boundary_us))
         self._unfinished = False
+        self._commits.mark(commit.number)
+
+    def _with_entries(self, commit: Commit, after: int = -1) -> Commit:
+        """The commit with the entry times of its buckets after this one."""
+        closed = self.buckets.closed_by(commit.boundary_us)
+        return msgspec.structs.replace(commit, entered=self._entries.between(after, closed))
 
     def truncate(self, upto: int) -> int:
         """Drop the segments that hold nothing after this bucket; returns how many were dropped.
@@ -353,17 +347,16 @@ class StableLog:
         self._acknowledged = -1
         base, value = digest or (bucket, 0)
         begun = Commit(
-            self.buckets.end(bucket),
-            "",
-            0,
-            memo,
+            number=self._commit.number,
+            boundary_us=self.buckets.end(bucket),
+            digest=value,
+            memo=memo,
             dropped_to=bucket,
             dropped_id=pack_id(bucket, 0),
             digest_base=base,
             dropped_digest=value,
         )
-        self._commit_bytes = COMMIT_BYTES + 1  # so that the commit file is rewritten too
-        self._write_commit(begun)
+        self._write_commit(begun, anew=True)
         self._numbers.clear()
         self._totals.clear()
         self._records.clear()
@@ -378,29 +371,37 @@ class StableLog:
         return sorted(name for name in self._disk.names() if name.endswith(".seg"))
 
     def _recover(self) -> None:
-        for offset, payload in scan_frames(self._disk, COMMITS):
-            self._commit = msgspec.msgpack.decode(payload, type=Commit)
-            self._entries.note(*self._commit.entered)
-            self._commit_bytes = offset + HEAD_SIZE + len(payload)
-        refuse_damage(self._disk, COMMITS, self._commit_bytes)
+        for commit in self._commits.recover():
+            self._entries.note(*commit.entered)
+            self._commit = commit
+        self._commit = msgspec.structs.replace(self._commit, entered=(-1, []))
         self._entries.clip(self.buckets.closed_by(self.boundary_us))
         self._entries_stored = self._entries.upto
-        if self._commit.format != FORMAT:
-            raise Stopped(f"the log has format {self._commit.format}; this version reads {FORMAT}")
-        self._begin()
+        self._discard_uncommitted()
         for name in self._segments():
             if int(name.removesuffix(".seg")) <= self._commit.dropped_to:
                 self._disk.remove(name)
             else:
                 self._index_segment(name)
-        if self._total != self._commit.rows:
-            raise Stopped(f"the log holds {self._total} tuples of {self._commit.rows}")
+        self._refuse_others()
         self._unfinished = False
+
+    def _refuse_others(self) -> None:
+        """Refuse segments that are not those of the last commit."""
+        name, end = self._commit.segment, self._commit.size
+        if name and self._disk.size(name) < end:
+            size = self._disk.size(name)
+            raise Damaged(
+                f"the log file {name} ends at byte {size}, not {end}", file=name, byte=size
+            )
+        if self._total != self._commit.rows:
+            raise Damaged(f"the log holds {self._total} tuples of {self._commit.rows}")
+        if self._digest_at_end != self._commit.digest:
+            raise Damaged("the segments of the log hold other tuples than its last commit says")
 
     def _discard_uncommitted(self) -> None:
         # The commit is cut first: it must never exist without the data it names.
-        if self._disk.size(COMMITS) > self._commit_bytes:
-            self._disk.cut(COMMITS, self._commit_bytes)
+        self._commits.clear_away(self._with_entries(self._commit))
         for name in self._segments():
             if name > self._commit.segment:
                 self._disk.remove(name)
@@ -410,11 +411,11 @@ class StableLog:
     def _index_segment(self, name: str) -> None:
         offset, size = 0, self._disk.size(name)
         while offset < size:
-            start = self._disk.read(name, offset, HEAD_SIZE + _HEAD.size)
+            start = self._disk.read(name, offset, HEAD_SIZE + HEAD.size)
             length = int.from_bytes(start[LENGTH], "little")
-            bucket, rows = _unpack_head(start[HEAD_SIZE:], length)
+            bucket, rows = unpack_head(start[HEAD_SIZE:], length)
             if rows < 0 or offset + HEAD_SIZE + length > size:
-                raise Stopped(f"the log file {name} is damaged at byte {offset}")
+                raise damaged(name, offset)
             record = Record(name, offset, HEAD_SIZE + length)
             self._index(bucket, rows, record, _check_in(start))
             offset += HEAD_SIZE + length
@@ -430,8 +431,8 @@ class StableLog:
 
 def _encode(bucket: int, batch: pa.RecordBatch) -> bytes:
     body: bytes = batch.serialize().to_pybytes()
-    rows, length = batch.num_rows, _HEAD.size + len(body)
-    return frame(_HEAD.pack(bucket, rows, _head_check(bucket, rows, length)) + body)
+    rows, length = batch.num_rows, HEAD.size + len(body)
+    return frame(HEAD.pack(bucket, rows, _head_check(bucket, rows, length)) + body)
 
 
 def _check_in(frame_head: bytes) -> int:
@@ -440,15 +441,15 @@ def _check_in(frame_head: bytes) -> int:
 
 def check_of(bucket: int, rows: int, body: memoryview | bytes) -> int:
     """The checksum that the frame of a bucket has in a log, given its encoded record batch."""
-    length = _HEAD.size + len(body)
-    return zlib.crc32(body, zlib.crc32(_HEAD.pack(bucket, rows, _head_check(bucket, rows, length))))
+    length = HEAD.size + len(body)
+    return zlib.crc32(body, zlib.crc32(HEAD.pack(bucket, rows, _head_check(bucket, rows, length))))
 
 
-def _unpack_head(head: bytes, length: int) -> tuple[int, int]:
+def unpack_head(head: bytes, length: int) -> tuple[int, int]:
     """The bucket and its number of rows; -1 rows if the head or the frame's length is damaged."""
-    if len(head) < _HEAD.size:
+    if len(head) < HEAD.size:
         return -1, -1
-    bucket, rows, check = _HEAD.unpack(head)
+    bucket, rows, check = HEAD.unpack(head)
     return bucket, rows if check == _head_check(bucket, rows, length) else -1
 
 

@@ -8,9 +8,9 @@ from streams.sim_disk import SimDisk
 
 from australis.runtime.logs import SharedLog
 from australis.streams.buckets import Buckets
+from australis.streams.commits import COMMIT_BYTES
 from australis.streams.disk import Disk
 from australis.streams.entry_times import EntryTimes
-from australis.streams.log import COMMIT_BYTES
 from australis.streams.schema import parse_schema
 
 BUCKETS = Buckets(1_000_000)

@@ -14,7 +14,7 @@ from streams.stream_data import BUCKETS, SIZE, cuts, log_rows, simple_rows
 
 from australis.kernel.ids import pack_id
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
-from australis.streams.log import COMMITS, StableLog
+from australis.streams.log import StableLog
 from australis.streams.schema import TIMESTAMP, parse_schema
 from australis.streams.source import Cursor, SourceStep, SourceStream, valid_stimes
 
@@ -55,7 +55,7 @@ class Run:
             self.steps.append((step, len(self.late)))
 
     def segments(self) -> dict[str, bytes]:
-        return {name: data for name, data in self.disk.content().items() if name != COMMITS}
+        return {name: data for name, data in self.disk.content().items() if name.endswith(".seg")}
 
 
 def whole(stamps: Stamps, slack_us: int) -> Run:

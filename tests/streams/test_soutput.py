@@ -22,7 +22,7 @@ from streams.stream_data import (
 
 from australis.kernel.errors import Stopped
 from australis.streams.buckets import END_OF_STREAM_US
-from australis.streams.log import COMMITS, StableLog
+from australis.streams.log import StableLog
 from australis.streams.schema import parse_schema
 from australis.streams.soutput import OutputState, SOutput
 
@@ -31,7 +31,7 @@ LAST_US = 4 * SIZE
 
 
 def segments(disk: SimDisk) -> dict[str, bytes]:
-    return {name: data for name, data in disk.content().items() if name != COMMITS}
+    return {name: data for name, data in disk.content().items() if name.endswith(".seg")}
 
 
 class Lane:

@@ -35,7 +35,7 @@ from australis.protocols.dpc.source_pair import (
     StoreCopy,
 )
 from australis.runtime.files import FileDisk, make_directory, stopping
-from australis.runtime.journal import Journal
+from australis.runtime.journal import Journal, open_journal
 from australis.runtime.logs import SharedLog
 from australis.runtime.node.events import Tell
 from australis.runtime.node.feed import SourceFeed
@@ -119,8 +119,8 @@ class PairedSource:
 
     def _open_journal(self) -> None:
         if self._source.kind in JOURNALLED:
-            self._disk = FileDisk(self._directory / "journal" / self._source.name)
-            self._journal = Journal(self._disk, row_schema(self._source.schema))
+            directory = self._directory / "journal" / self._source.name
+            self._disk, self._journal = open_journal(directory, row_schema(self._source.schema))
 
     def _close_journal(self) -> None:
         if self._disk is not None:

@@ -96,4 +96,6 @@ class Damaged(Stopped):
     def __init__(self, sentence: str, *, file: str = "", byte: int = 0) -> None:
         self.file = file
         self.byte = byte
+        self.bucket: int | None = None
+        """The bucket of a log whose tuples cannot be read."""
         super().__init__(sentence)

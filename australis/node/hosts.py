@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from australis.kernel.errors import Damaged
 from australis.kernel.machine import Effect, Machine, Send, SetTimer
 from australis.node.ports import (
     ApplicationPort,
@@ -112,6 +113,12 @@ class LogHost(MachineHost):
         return self._node.shares_logs(reader)
 
     def _send_log(self, e: SendLog) -> None:
+        try:
+            self._send_pieces(e)
+        except Damaged as error:
+            self._node.log_damaged(self.name, e.stream, error)
+
+    def _send_pieces(self, e: SendLog) -> None:
         log = self.log(e.stream)
         if self._shares_logs(e.to):
             listed = tuple(log.entry_times(e.after, e.upto))
@@ -141,7 +148,11 @@ class LogHost(MachineHost):
         self._node.send(self.name, e.to, data)
 
     def _send_head(self, e: SendHead) -> None:
-        (bucket,) = self.log(e.stream).listed(e.bucket - 1, e.bucket)
+        try:
+            (bucket,) = self.log(e.stream).listed(e.bucket - 1, e.bucket)
+        except Damaged as error:
+            self._node.log_damaged(self.name, e.stream, error)
+            return
         data = TentativeData(e.stream, HEAD_EPOCH, bucket, e.reader, self.machine.incarnation)
         self._node.send(self.name, e.to, data)
 
@@ -153,16 +164,24 @@ class LogHost(MachineHost):
 
 
 def _pieces(listed: Any) -> Iterator[list[Bucket]]:
-    """A listing in pieces of limited size; at least one, maybe empty."""
+    """A listing in pieces of limited size; at least one, maybe empty.
+
+    Where a bucket is damaged, what lies before it is a piece.
+    """
     piece: list[Bucket] = []
     size = 0
-    for bucket in listed:
-        more = getattr(bucket.batch, "nbytes", 0)
-        if piece and (size + more > PIECE_BYTES or len(piece) >= PIECE_BUCKETS):
+    try:
+        for bucket in listed:
+            more = getattr(bucket.batch, "nbytes", 0)
+            if piece and (size + more > PIECE_BYTES or len(piece) >= PIECE_BUCKETS):
+                yield piece
+                piece, size = [], 0
+            piece.append(bucket)
+            size += more
+    except Damaged:
+        if piece:
             yield piece
-            piece, size = [], 0
-        piece.append(bucket)
-        size += more
+        raise
     yield piece
 
 
@@ -241,8 +260,11 @@ class SourceMemberHost(SourceHost):
         return False  # a follower's log may be replaced while a reader is at it
 
     def _send_copy(self, e: SendCopy) -> None:
-        for copy in self._copies(e):
-            self._node.send(self.name, e.to, copy)
+        try:
+            for copy in self._copies(e):
+                self._node.send(self.name, e.to, copy)
+        except Damaged as error:
+            self._node.log_damaged(self.name, self.machine.stream, error)
 
 
 class WitnessHost(MachineHost):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from australis.kernel.errors import Damaged
 from australis.kernel.machine import Message, SetTimer
 from australis.protocols.dpc.effects import (
     AnnounceClock,
@@ -181,6 +182,10 @@ class NodePort(Protocol):
 
     def state_lost(self, machine: str, effect: AnnounceLoss) -> None:
         """Announce to observers that an output cannot go on, since its state is lost for good."""
+        ...
+
+    def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
+        """Announce to observers that a bucket of a log is damaged; reports `LogDamaged`."""
         ...
 
     def lease_changed(self, machine: str, effect: AnnounceLease) -> None:

@@ -38,7 +38,7 @@ from australis.deployment.cluster_file import load as load_text
 from australis.deployment.sinks import placed, readers
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
-from australis.kernel.errors import Stopped, UserError, unknown_name
+from australis.kernel.errors import Damaged, Stopped, UserError, unknown_name
 from australis.kernel.ids import MAX_BUCKET
 from australis.kernel.machine import Message, MessageReceived, SetTimer
 from australis.node.hosts import ClientHost
@@ -416,6 +416,9 @@ class Subscription:
 
     def state_lost(self, machine: str, effect: AnnounceLoss) -> None:
         """Do nothing, since a client has no state to lose."""
+
+    def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
+        """Do nothing, since a client has no logs."""
 
     def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
         """Do nothing, since a client has no logs."""

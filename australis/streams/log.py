@@ -181,7 +181,12 @@ class StableLog:
     def read(self, after: int, upto: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The buckets in (after, upto], each one record batch, loaded one by one."""
         for number, record in self._between(after, upto):
-            yield number, self._load(record)
+            try:
+                batch = self._load(record)
+            except Damaged as error:
+                error.bucket = number
+                raise
+            yield number, batch
 
     def _between(self, after: int, upto: int) -> list[tuple[int, Record]]:
         if after < self._commit.dropped_to and upto > after:

@@ -267,6 +267,13 @@ class BucketClosed(Event, frozen=True, gc=False):
     """The bucket after which the log fits its bytes."""
 
 
+class LogDamaged(Event, frozen=True, gc=False):
+    """A bucket of a log cannot be read any more; what the log holds after it can."""
+
+    stream: str
+    bucket: int
+
+
 class Consumed(Event, frozen=True, gc=False):
     """An application has finished with the stable tuples up to this bucket."""
 

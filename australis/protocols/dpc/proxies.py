@@ -28,6 +28,7 @@ from australis.protocols.dpc.effects import (
     Consumed,
     Deliver,
     LimitSource,
+    LogDamaged,
     Started,
     Truncate,
 )
@@ -77,6 +78,9 @@ class SourceMachine:
                 self.end, self.fits_after = upto, fits_after
                 self.digests.extend(digests, upto)
                 return [*self._send(), *(self._truncate(now) if self.full else [])]
+            case LogDamaged(bucket=bucket) if bucket > self.trimmed_upto:
+                self.trimmed_upto = bucket
+                return [Truncate(self.stream, bucket), *self._limit()]
             case TimerFired():
                 return [*self._truncate(now), *self._watch(now)]
             case Started(incarnation=incarnation, lanes=lanes):

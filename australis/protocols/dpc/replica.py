@@ -25,6 +25,7 @@ from australis.protocols.dpc.effects import (
     AnnounceDifference,
     Checkpointed,
     InstallSnapshot,
+    LogDamaged,
     RestoredLog,
     ShipSnapshot,
     SkippedAhead,
@@ -112,6 +113,7 @@ class ReplicaMachine:
             Started: self._started,
             SnapshotInstalled: self._snapshot_installed,
             SnapshotFailed: self._snapshot_failed,
+            LogDamaged: self._log_damaged,
         }
         self._messages: dict[type, Callable[[str, Any, int], list[Effect]]] = {
             Heartbeat: self._heartbeat,
@@ -346,6 +348,14 @@ class ReplicaMachine:
             return effects
         output.trimmed_upto = upto
         return effects + output.run_stable(now)
+
+    def _log_damaged(self, event: LogDamaged, now: int) -> list[Effect]:
+        """Let go of a damaged bucket: the other replicas have it, or consumers are told."""
+        output = self.outputs[event.stream]
+        if event.bucket <= output.trimmed_upto:
+            return []
+        output.trimmed_upto = event.bucket
+        return [Truncate(event.stream, event.bucket), *output.run_stable(now)]
 
     # --- replicas -----------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ _Entered = tuple[_Number, list[tuple[_Number, _Time]]]
 
 def pack(log: SharedLog, upto: int, to: Path, most_bytes: int = MAX_BYTES) -> None:
     """Write the buckets of a log up to one into a file, as an Arrow stream."""
-    after = log.reaching_back(upto, most_bytes)
+    after = max(log.reaching_back(upto, most_bytes), min(log.trimmed_upto, upto))
     digest = log.digest(after)
     entered = msgspec.json.encode(log.entries_between(after, upto))
     told = {_TRIMMED_UPTO: str(after), _DIGEST: f"{digest.base} {digest.value}", _ENTERED: entered}

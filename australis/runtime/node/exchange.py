@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as fl
 
+from australis.kernel.errors import Damaged
 from australis.kernel.machine import Event
 from australis.protocols.dpc.effects import InstallSnapshot, SnapshotFailed, SnapshotInstalled
 from australis.protocols.dpc.topology import Topology
@@ -38,6 +39,7 @@ class SnapshotExchange:
         driver: Driver,
         tell: Tell,
         on_error: Callable[[BaseException], None],
+        on_damaged: Callable[[str, str, Damaged], None] = lambda machine, stream, error: None,
     ) -> None:
         self.engines: dict[str, LiveEngine] = {}
         """The engines, by replica."""
@@ -49,6 +51,7 @@ class SnapshotExchange:
         self._driver = driver
         self._tell = tell
         self._on_error = on_error
+        self._on_damaged = on_damaged
         self._copies = itertools.count()
 
     def clear(self) -> None:
@@ -68,7 +71,9 @@ class SnapshotExchange:
         make_directory(copy)
         try:
             return self.engines[machine].lanes.snapshot(stream, copy), copy
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Damaged):  # without that bucket the next one succeeds
+                self._on_damaged(machine, stream, error)
             shutil.rmtree(copy, ignore_errors=True)
             raise
 

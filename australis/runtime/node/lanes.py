@@ -25,6 +25,7 @@ from australis.protocols.dpc.effects import (
     SkipAhead,
 )
 from australis.runtime.logs import SharedLog
+from australis.runtime.node.damaged import OnDamaged
 from australis.runtime.node.events import Tell, tell_nobody
 from australis.streams.log import SEGMENT_BYTES
 
@@ -58,6 +59,8 @@ class LaneSettings:
     """The context in which queries are started with the Spark settings that they need."""
     tell: Tell = tell_nobody
     """The function that records events."""
+    on_damaged: OnDamaged = lambda stream, error, directory, to: None
+    """Told what was found damaged, and where it was set aside."""
     on_append: Callable[[], None] = _nothing
     """Called when a log has grown."""
 
@@ -70,7 +73,10 @@ class Lanes(Protocol):
         ...
 
     def restore(self, output: str, base: int) -> RestoredLog:
-        """Restore an output from disk; a new output begins after the bucket `base`."""
+        """Restore an output from disk; a new output begins after the bucket `base`.
+
+        One whose files are damaged, or do not fit each other, is set aside and begins as new.
+        """
         ...
 
     def start(self, report: Report) -> None:

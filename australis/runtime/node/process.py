@@ -30,7 +30,7 @@ from australis.deployment.sinks import readers, sink_places
 from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram, Sink, Source
 from australis.kernel.durations import SECOND
-from australis.kernel.errors import AustralisError, Stopped, UserError, unknown_name
+from australis.kernel.errors import AustralisError, Damaged, Stopped, UserError, unknown_name
 from australis.kernel.machine import Event, Message, SetTimer
 from australis.node.hosts import (
     ClientHost,
@@ -47,6 +47,7 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    LogDamaged,
     RestoredLog,
     Started,
 )
@@ -65,6 +66,7 @@ from australis.runtime.json_values import iso_time
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
 from australis.runtime.node.clocks import Clocks
+from australis.runtime.node.damaged import Damages
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
@@ -179,10 +181,12 @@ class Node:
             self._driver,
             self.events.tell,
             self._failed,
+            self.log_damaged,
         )
         self._clocks = Clocks(
             name, self._router.places, cluster.sources_on, cluster.clock_bound_us, self.events.tell
         )
+        self._damages = Damages(self.events.tell, self._driver.about)
         self._phases: dict[str, PhaseLog] = {}
         self.sources: dict[str, SourceFeed] = {}
         self.pairs: dict[str, PairedSource] = {}
@@ -368,6 +372,7 @@ class Node:
             on_restarted=spark.lane_restarted,
             settled=spark.settled,
             tell=self.events.tell,
+            on_damaged=self._damages.found,
             on_append=self._notify,
         )
         if self._place.engine == "reference":
@@ -619,6 +624,14 @@ class Node:
         """Record that another node's clock is off, or agrees again."""
         self._clocks.announced(effect, self._driver.about())
 
+    def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
+        """Record that a bucket of a log is damaged; the log lets go of it."""
+        own = stream in self._cluster.source_machines
+        logs = self._layout.lanes(machine) / "logs" / stream
+        self._damages.found(stream, error, self._layout.source_log(stream) if own else logs)
+        if error.bucket is not None:
+            self._driver.post(machine, LogDamaged(stream, error.bucket), self._driver.entry)
+
     def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
         """Record that a log no longer waits for a consumer, or does so again."""
         self.events.tell(
@@ -751,7 +764,10 @@ class Node:
                 stream,
                 self._clock.now(),
             )
-            | {"log_bytes": status.log_bytes(self._layout.lanes(name) / "logs" / stream)}
+            | {
+                "damaged": self._damages.status(stream),
+                "log_bytes": status.log_bytes(self._layout.lanes(name) / "logs" / stream),
+            }
             for name, host in self._machines.hosts.items()
             if isinstance(host, ReplicaHost)
             for stream in host.machine.outputs
@@ -766,6 +782,7 @@ class Node:
             "outputs": outputs,
             "sources": {
                 s: status.of_source(feed, self._layout.source_log(s), self._clock.now())
+                | {"damaged": self._damages.status(s)}
                 for s, feed in self.sources.items()
             }
             | {s: self._status_of_pair(s, pair) for s, pair in self.pairs.items()},

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from australis.diagram.fragments import Plan
-from australis.kernel.errors import Stopped
+from australis.kernel.errors import Damaged, Stopped
 from australis.protocols.dpc.effects import (
     Checkpoint,
     Checkpointed,
@@ -31,16 +31,22 @@ from australis.protocols.dpc.effects import (
     TentativeDone,
 )
 from australis.reference import ReferenceEngine
-from australis.runtime.files import FileDisk, make_directory, replace_file
+from australis.runtime.files import FileDisk, make_directory
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import excerpt
+from australis.runtime.node.damaged import OutputFiles
 from australis.runtime.node.held import FindLog, read_spans
 from australis.runtime.node.lanes import LaneSettings, Report
 from australis.runtime.node.wire import WireError
+from australis.runtime.sealed import read_sealed, unseal, write_sealed
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
 from australis.streams.schema import Schema
 
 CHECKPOINT = "state"
+
+
+def _what(output: str) -> str:
+    return f"checkpoint of {output}"
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +64,7 @@ class _Lane:
     engine: ReferenceEngine
     log: SharedLog
     disk: FileDisk
+    files: OutputFiles
     checkpoint: Path
     state: Any
     forks: dict[int, Any] = field(default_factory=dict)
@@ -84,12 +91,10 @@ class ReferenceLanes:
         self._lanes: dict[str, _Lane] = {}
         for output, plan in plans.items():
             engine = ReferenceEngine(plan, schemas, buckets)
-            disk = FileDisk(directory / "logs" / output)
             size = settings.segment_bytes(output)
-            log = SharedLog(disk, schemas[output], buckets, segment_bytes=size)
-            path = directory / "checkpoints" / output / CHECKPOINT
-            make_directory(path.parent)
-            self._lanes[output] = _Lane(plan, engine, log, disk, path, engine.initial)
+            schema, damaged = schemas[output], settings.on_damaged
+            files = OutputFiles(directory, output, schema, buckets, size, damaged)
+            self._open(output, plan, engine, files)
         self._urgent: deque[Callable[[], None]] = deque()
         self._patient: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
@@ -98,20 +103,47 @@ class ReferenceLanes:
 
     # --- lifecycle -------------------------------------------------------------------------
 
+    def _open(self, output: str, plan: Plan, engine: ReferenceEngine, files: OutputFiles) -> None:
+        disk, log = files.open_log()
+        path = files.checkpoint / CHECKPOINT
+        make_directory(path.parent)
+        self._lanes[output] = _Lane(plan, engine, log, disk, files, path, engine.initial)
+
     def log(self, output: str) -> SharedLog:
         return self._lanes[output].log
 
     def restore(self, output: str, base: int) -> RestoredLog:
+        try:
+            return self._restored(output, base)
+        except Damaged as error:
+            lane = self._lanes[output]
+            lane.disk.close()
+            lane.files.set_aside(error)
+            self._open(output, lane.plan, lane.engine, lane.files)
+            return self._restored(output, base)
+
+    def _restored(self, output: str, base: int) -> RestoredLog:
         lane = self._lanes[output]
         upto = base
-        if lane.checkpoint.exists():
-            saved = msgspec.msgpack.decode(lane.checkpoint.read_bytes(), type=_Saved)
+        saved = self._saved(lane)
+        if saved is not None:
             lane.state, upto = lane.engine.decode(saved.state), saved.upto
+            if upto > lane.log.closed:  # what lies between would be missing in the log
+                raise Damaged(
+                    f"the log of '{output}' ends with bucket {lane.log.closed}, before its"
+                    f" checkpoint, which covers bucket {upto}"
+                )
         elif lane.log.boundary_us < self._buckets.end(base):
             lane.log.restart_at(base)
         log = lane.log
         digest = log.digest(log.closed)
         return RestoredLog(output, upto, log.trimmed_upto, log.closed, digest=digest)
+
+    def _saved(self, lane: _Lane) -> _Saved | None:
+        """The checkpoint of a lane; None before the first."""
+        remedy = "a replica rebuilds it at its start"
+        data = read_sealed(lane.checkpoint, _what(lane.plan.output), remedy)
+        return None if data is None else msgspec.msgpack.decode(data, type=_Saved)
 
     def start(self, report: Report) -> None:
         self._report = report
@@ -196,7 +228,8 @@ class ReferenceLanes:
 
     def _save(self, lane: _Lane) -> None:
         state = lane.engine.encode(lane.state)
-        replace_file(lane.checkpoint, msgspec.msgpack.encode(_Saved(lane.state.upto, state)))
+        data = msgspec.msgpack.encode(_Saved(lane.state.upto, state))
+        write_sealed(lane.checkpoint, _what(lane.plan.output), data)
 
     def _skip(self, effect: SkipAhead) -> None:
         lane = self._lanes[effect.output]
@@ -228,20 +261,18 @@ class ReferenceLanes:
 
     def snapshot(self, output: str, to: Path) -> int:
         lane = self._lanes[output]
-        try:
-            data = lane.checkpoint.read_bytes()
-        except FileNotFoundError:
-            raise Stopped(f"there is no checkpoint of '{output}' yet") from None
-        upto = msgspec.msgpack.decode(data, type=_Saved).upto
-        (to / CHECKPOINT).write_bytes(data)
-        excerpt.pack(lane.log, upto, to / excerpt.LOG)
-        return upto
+        saved = self._saved(lane)
+        if saved is None:
+            raise Stopped(f"there is no checkpoint of '{output}' yet")
+        write_sealed(to / CHECKPOINT, _what(output), msgspec.msgpack.encode(saved))
+        excerpt.pack(lane.log, saved.upto, to / excerpt.LOG)
+        return saved.upto
 
     def install(self, output: str, upto: int, files: Path, ahead_us: int = 0) -> int:
         lane = self._lanes[output]
         try:
-            data = (files / CHECKPOINT).read_bytes()
-            saved = msgspec.msgpack.decode(data, type=_Saved)
+            data = unseal(_what(output), (files / CHECKPOINT).read_bytes())
+            saved = msgspec.msgpack.decode(data or b"", type=_Saved)
             state = lane.engine.decode(saved.state)
             log = excerpt.Excerpt(files / excerpt.LOG, lane.log, saved.upto)
         except WireError:
@@ -249,7 +280,7 @@ class ReferenceLanes:
         except Exception as error:
             raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
         log.replace(lane.log, ahead_us=ahead_us)
-        replace_file(lane.checkpoint, data)
         lane.state = state
+        self._save(lane)
         lane.forks.clear()
         return log.trimmed_upto

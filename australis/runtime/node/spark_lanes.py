@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from australis.diagram.fragments import Plan
-from australis.kernel.errors import Stopped
+from australis.kernel.errors import Damaged, Stopped
 from australis.protocols.dpc.effects import (
     Checkpoint,
     Checkpointed,
@@ -47,6 +47,7 @@ from australis.runtime.flight import LaneServer
 from australis.runtime.flight_port import FACTORY
 from australis.runtime.logs import SharedLog, decode_state, encode_state
 from australis.runtime.node import excerpt
+from australis.runtime.node.damaged import OutputFiles
 from australis.runtime.node.events import WARNING
 from australis.runtime.node.held import FindLog, HeldInputs
 from australis.runtime.node.lanes import LaneSettings, Report
@@ -96,6 +97,7 @@ class _Output:
     merged: MergedSchema
     log: SharedLog
     disk: FileDisk
+    files: OutputFiles
     stable: Query
     later: HeldInputs
     """The buckets that a warm query which is still being started has to process."""
@@ -174,24 +176,25 @@ class SparkLanes:
         """Held while a stable query is started or replaced."""
         self._closed = False
         self._started = False
-        self._outputs = {
-            output: self._open(output, plan, schemas) for output, plan in plans.items()
-        }
+        self._schemas = schemas
+        self._outputs = {output: self._open(output, plan) for output, plan in plans.items()}
         self._thread = threading.Thread(target=self._run, name="lanes", daemon=True)
 
     # --- lifecycle -------------------------------------------------------------------------
 
-    def _open(self, output: str, plan: Plan, schemas: Mapping[str, Schema]) -> _Output:
+    def _open(self, output: str, plan: Plan) -> _Output:
         shutil.rmtree(self._directory / "forks" / output, ignore_errors=True)
-        disk = FileDisk(self._directory / "logs" / output)
-        size = self._settings.segment_bytes(output)
-        log = SharedLog(disk, schemas[output], self._buckets, segment_bytes=size)
+        settings, schemas = self._settings, self._schemas
+        size, damaged = settings.segment_bytes(output), settings.on_damaged
+        files = OutputFiles(self._directory, output, schemas[output], self._buckets, size, damaged)
+        disk, log = files.open_log()
         merged = MergedSchema(tuple(schemas[s] for s in plan.inputs), plan.reads_ids)
-        checkpoint = self._directory / "checkpoints" / output
+        checkpoint = files.checkpoint
         state = decode_state(log.memo, log.schema)
         stable = self._query(output, plan, merged, log, state, checkpoint, BEFORE_ALL)
         self._work.lanes[output] = stable
-        return _Output(plan, merged, log, disk, stable, HeldInputs(plan.inputs, self._find_log))
+        held = HeldInputs(plan.inputs, self._find_log)
+        return _Output(plan, merged, log, disk, files, stable, held)
 
     def _query(
         self,
@@ -213,6 +216,16 @@ class SparkLanes:
         return self._outputs[output].log
 
     def restore(self, output: str, base: int) -> RestoredLog:
+        try:
+            return self._restored(output, base)
+        except Damaged as error:
+            one = self._outputs[output]
+            one.disk.close()
+            one.files.set_aside(error)
+            self._outputs[output] = self._open(output, one.plan)
+            return self._restored(output, base)
+
+    def _restored(self, output: str, base: int) -> RestoredLog:
         one = self._outputs[output]
         stable, log = one.stable, one.log
         installing = _installing(stable.checkpoint)
@@ -224,6 +237,12 @@ class SparkLanes:
         n = last_commit(stable.checkpoint)
         if n is None and log.boundary_us < self._buckets.end(base):
             log.restart_at(base)
+        if n is not None and stable.output.state.batch_id < n:
+            # Spark commits a micro-batch behind the log: its results would be missing in there.
+            raise Damaged(
+                f"the log of '{output}' ends with micro-batch {stable.output.state.batch_id},"
+                f" before its checkpoint, which has {n}"
+            )
         if not log.memo:
             empty = stable.output.row_schema.empty_table()
             stable.output.state = OutputState(-1, self._buckets.end(base), empty)

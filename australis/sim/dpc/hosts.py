@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from australis.kernel.errors import Damaged
 from australis.kernel.machine import (
     Effect,
     Event,
@@ -34,6 +35,7 @@ from australis.protocols.dpc.effects import (
     ForkLane,
     InstallSnapshot,
     LimitSource,
+    LogDamaged,
     RestoredLog,
     RunStable,
     RunTentative,
@@ -130,6 +132,12 @@ class DpcHost(Host):
     def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
         """Report to the checkers that a log no longer waits for a consumer, or does so again."""
         self.probe.leased(self.name, effect)
+
+    def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
+        """Report to the checkers that a bucket is damaged, and to the machine."""
+        self.probe.damaged(self.name, stream, error)
+        if error.bucket is not None:
+            self.later(0, self.take, LogDamaged(stream, error.bucket))
 
     def clock_is_off(self, machine: str, effect: AnnounceClock) -> None:
         """Do nothing: no checker asks for it."""

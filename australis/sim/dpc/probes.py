@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
+from australis.kernel.errors import Damaged
 from australis.protocols.dpc.effects import (
     AnnounceDifference,
     AnnounceLease,
@@ -90,6 +91,9 @@ class Checker:
 
     def leased(self, node: str, effect: AnnounceLease) -> None:
         """A log no longer waits for a consumer, or does so again."""
+
+    def damaged(self, node: str, stream: str, error: Damaged) -> None:
+        """A node finds that what it has stored of a stream is damaged."""
 
     def finish(self) -> None:
         """The run is over and every fault had time to heal."""

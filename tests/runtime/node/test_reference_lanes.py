@@ -61,7 +61,7 @@ class Lanes:
     def __init__(self, diagram: Diagram, known: Computed, directory: Path) -> None:
         self._diagram, self._known, self._directory = diagram, known, directory
 
-    def open(self) -> RestoredLog:
+    def open(self, **settings: Any) -> RestoredLog:
         self.told: list[Event] = []
         self.errors: list[BaseException] = []
         ((plan,),) = (fragment.plans for fragment in cut(self._diagram))
@@ -72,7 +72,7 @@ class Lanes:
             self._directory,
             self.errors.append,
             no_log,
-            LaneSettings(),
+            LaneSettings(**settings),
         )
         restored = self.lanes.restore("counts", BASE)
         self.lanes.start(self.told.append)

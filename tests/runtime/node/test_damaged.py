@@ -1,0 +1,143 @@
+"""A disk that gives back what was not written: nothing of it is served, and the node goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from runtime.node.small_cluster import SmallCluster
+from runtime.node.test_loss import events
+from runtime.node.test_reference_lanes import BASE, DIAGRAM, Lanes
+
+from australis.diagram import diagram_file
+from australis.protocols.dpc.effects import Checkpoint, Checkpointed, RestoredLog
+from australis.runtime.files import FileDisk
+from australis.runtime.overview import troubles
+from australis.runtime.testbed import computed
+from australis.streams.commits import COMMITS, MARK
+from australis.streams.frames import scan_frames
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def segments(log: Path) -> list[Path]:
+    return sorted(log.glob("*.seg"))
+
+
+class Stored:
+    """The files of an output that has a checkpoint, whose replica was stopped."""
+
+    def __init__(self, directory: Path) -> None:
+        diagram = diagram_file.load(DIAGRAM, "lanes.yaml")
+        self.lanes = Lanes(diagram, computed(diagram, Path(), BASE + 60), directory)
+        self.log = directory / "logs" / "counts"
+        self.found: list[tuple[str, str, Path, Path | None]] = []
+        self.lanes.open(on_damaged=lambda s, e, d, to: self.found.append((s, e.file, d, to)))
+        self.lanes.run(BASE, BASE + 10, BASE)
+        self.lanes.lanes.checkpoint(Checkpoint("counts"))
+        self.lanes.until(Checkpointed)
+        self.lanes.lanes.close()
+
+    def reopened(self) -> RestoredLog:
+        restored = self.lanes.open(
+            on_damaged=lambda s, e, d, to: self.found.append((s, e.file, d, to))
+        )
+        self.lanes.lanes.close()
+        return restored
+
+
+def lose_log(log: Path) -> None:
+    for path in log.iterdir():
+        path.unlink()
+
+
+def cut_commits(log: Path) -> None:
+    first = next(scan_frames(FileDisk(log), COMMITS))
+    (log / COMMITS).write_bytes((log / COMMITS).read_bytes()[: 2 * (len(first[1]) + 12)])
+
+
+def cut_commits_and_mark(log: Path) -> None:
+    cut_commits(log)
+    (log / MARK).unlink()
+
+
+DAMAGES = {
+    "a head in a segment": lambda log: flip(segments(log)[0], 14),
+    "a lost segment": lambda log: segments(log)[0].unlink(),
+    "a lost log": lose_log,
+    "a lost commit file": lambda log: (log / COMMITS).unlink(),
+    "a commit file that was cut": cut_commits,
+    "a checkpoint newer than its log": cut_commits_and_mark,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_is_set_aside_and_begins_as_new(tmp_path: Path, damage: str) -> None:
+    """It would otherwise lack buckets in the middle, or stop the node at every start."""
+    one = Stored(tmp_path)
+    DAMAGES[damage](one.log)
+    there = {path.name for path in one.log.iterdir()}
+    if damage == "a checkpoint newer than its log":  # to the log alone its last append is torn
+        there = {COMMITS}
+    restored = one.reopened()
+    assert (restored.upto, restored.trimmed_upto, restored.end) == (BASE, BASE, BASE)
+    ((stream, _, directory, to),) = one.found
+    assert (stream, directory) == ("counts", one.log)
+    assert to == tmp_path / "damaged" / "counts"
+    assert {path.name for path in (to / "logs").iterdir()} == there
+    assert (to / "checkpoints").is_dir()
+    assert one.reopened().end == BASE
+    assert len(one.found) == 1, "the next start finds nothing damaged"
+
+
+def test_one_copy_of_what_is_damaged_is_kept(tmp_path: Path) -> None:
+    one = Stored(tmp_path)
+    for at in (14, 15):
+        flip(segments(one.log)[0], at)
+        one.reopened()
+        one.lanes.open()
+        one.lanes.run(BASE, BASE + 10, BASE)
+        one.lanes.lanes.close()
+    assert [path.name for path in (tmp_path / "damaged").iterdir()] == ["counts"]
+
+
+def test_one_flipped_bit_in_the_last_commit_changes_nothing(tmp_path: Path) -> None:
+    one = Stored(tmp_path)
+    wanted = one.reopened()
+    flip(one.log / COMMITS, (one.log / COMMITS).stat().st_size - 9)
+    assert one.reopened() == wanted
+    assert one.found == []
+
+
+def test_a_replica_with_a_damaged_log_is_rebuilt_from_its_peer(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path, max_delay="10 s") as c:
+        c.until(lambda: len(c.stable()) > 20)
+        c.stop("a")
+        log = tmp_path / "state" / "a" / "counts@a" / "logs" / "counts"
+        flip(segments(log)[0], 14)
+        c.start("a")
+        (event,) = events(c, "a", "state_damaged")
+        assert event["file"] == str(segments(Path(event["set_aside"]) / "logs")[0]).replace(
+            event["set_aside"] + "/logs", str(log)
+        )
+        assert event["byte"] == 0
+        c.until(lambda: c.nodes["a"].output("counts").state.name == "STABLE")
+        status = c.nodes["a"].status()
+        assert status["outputs"]["counts"]["damaged"]["file"] == event["file"]
+        assert any(text.startswith("counts was damaged: ") for text in troubles(status))
+        c.settle()
+        assert c.stable() == c.expected()
+        assert not c.errors
+        assert equal_logs(c)
+
+
+def equal_logs(c: SmallCluster) -> bool:
+    logs = [c.nodes[n].engines[f"counts@{n}"].log("counts") for n in "ab"]
+    upto = min(log.closed for log in logs)
+    return len({log.digest(upto).value for log in logs}) == 1

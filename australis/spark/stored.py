@@ -55,23 +55,30 @@ def batch_of(name: str) -> tuple[str, int] | None:
     return path.parts[0], int(number)
 
 
-def stored_files(checkpoint: Path) -> Iterator[str]:
-    """The files that are complete; those that a snapshot names are complete once it is there."""
-    for directory in (checkpoint, *(checkpoint / log for log in LOGS)):
-        yield from _files(checkpoint, directory)
-    for found, _, _ in os.walk(checkpoint / "state"):
-        if Path(found).name not in _SHARED:
-            yield from _files(checkpoint, Path(found))
+def stored_files(checkpoint: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The files that are complete, by their paths in the checkpoint.
+
+    Those that a snapshot names are left out: they are complete once the snapshot is there.
+    """
+    for name in (METADATA, *LOGS, "state"):
+        yield from _below(checkpoint, "", only=(name, f".{name}.crc"))
 
 
-def _files(checkpoint: Path, directory: Path) -> Iterator[str]:
-    if not directory.is_dir():
+def _below(
+    checkpoint: Path, directory: str, only: tuple[str, ...] = ()
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    try:
+        with os.scandir(checkpoint / directory) as found:
+            entries = [entry for entry in found if not only or entry.name in only]
+    except FileNotFoundError:
         return
-    for path in directory.iterdir():
-        hidden = path.name.startswith(".") and not path.name.endswith(".crc")
-        ours = path.parent == checkpoint and path.name not in (METADATA, f".{METADATA}.crc")
-        if path.is_file() and not (hidden or ours or ".tmp" in path.name):
-            yield path.relative_to(checkpoint).as_posix()
+    for entry in entries:
+        name = f"{directory}/{entry.name}" if directory else entry.name
+        if entry.is_dir():
+            if entry.name not in _SHARED:
+                yield from _below(checkpoint, name)
+        elif ".tmp" not in entry.name and (entry.name[0] != "." or entry.name.endswith(".crc")):
+            yield name, entry
 
 
 def named_by(checkpoint: Path, snapshot: str) -> list[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -64,14 +64,15 @@ class Manifest:
         name = f"commits/{batch_id}"
         if name not in self._stamps:
             with stopping("read", self._checkpoint):
-                self._add(self._changed([name, f"commits/.{batch_id}.crc"]))
+                self._add(self._changed(self._named(name, f"commits/.{batch_id}.crc")))
 
     def copy_to(self, clone: Path) -> None:
         """Write the list of a clone of this checkpoint, by what is listed here."""
         copy = Manifest(clone)
         known = {name: entry for name, entry in self._entries.items() if name != "metadata"}
         with stopping("read", clone):
-            names = list(stored_files(clone))
+            names = [name for name, _ in stored_files(clone)]
+            names += [name for zipped in names for name in self._with(clone, zipped)]
             shared = {name: known[name] for name in names if name in known}
             copy._entries = shared | {
                 name: entry
@@ -80,20 +81,26 @@ class Manifest:
             }
         copy.save()
 
-    def _changed(self, names: Iterable[str]) -> list[str]:
+    def _named(self, *names: str) -> Iterator[tuple[str, Path]]:
+        return ((name, self._checkpoint / name) for name in names)
+
+    def _changed(self, files: Iterable[tuple[str, Path | os.DirEntry[str]]]) -> list[str]:
         found: list[str] = []
-        for name in names:
+        for name, file in files:
             try:
-                stamp = _stamp(self._checkpoint / name)
+                stamp = _stamp(file)
             except FileNotFoundError:
                 continue  # Spark has just removed it
             if self._stamps.get(name) != stamp:
                 self._stamps[name] = stamp
                 found.append(name)
-                version = version_of(name)
-                if version is not None and version.is_snapshot and name.endswith(".zip"):
-                    found += self._changed(named_by(self._checkpoint, name))
+                found += self._changed(self._named(*self._with(self._checkpoint, name)))
         return found
+
+    @staticmethod
+    def _with(checkpoint: Path, name: str) -> list[str]:
+        """The files that are complete once this one is there."""
+        return named_by(checkpoint, name) if name.endswith(".zip") else []
 
     def _add(self, names: list[str]) -> None:
         entries = [entry for name in names if (entry := self._entry(name)) is not None]
@@ -151,8 +158,8 @@ class Manifest:
                 return [] if committed is None else [self._damaged(FILE, "is missing")]
             here = {name for name in self._entries if (self._checkpoint / name).exists()}
             needed = read_back(self._entries.keys(), here, committed)
-            for name in [name for name in needed if name.endswith(".zip")]:
-                needed |= self._entries.keys() & {*named_by(self._checkpoint, name)}
+            for name in list(needed):
+                needed |= self._entries.keys() & {*self._with(self._checkpoint, name)}
             checked = here & (needed | {n for n in here if version_of(n) is None})
             missing = [self._damaged(name, "is missing") for name in sorted(needed - here)]
             return missing + [
@@ -174,8 +181,8 @@ class Manifest:
         return Damaged(f"the checkpoint file {path} {what}", file=str(path))
 
 
-def _stamp(path: Path) -> _Stamp:
-    found = path.stat()
+def _stamp(file: Path | os.DirEntry[str]) -> _Stamp:
+    found = file.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 

@@ -21,12 +21,14 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    AnnounceWentBack,
     Checkpoint,
     Deliver,
     DropLane,
     ForkLane,
     InstallSnapshot,
     LimitSource,
+    RememberSources,
     RunStable,
     RunTentative,
     SendHead,
@@ -72,6 +74,7 @@ class MachineHost:
             SetTimer: self._set_timer,
             AnnounceDifference: self._announce_difference,
             AnnounceClock: self._announce_clock,
+            AnnounceWentBack: self._announce_went_back,
         }
 
     def perform(self, effect: Effect) -> None:
@@ -86,6 +89,9 @@ class MachineHost:
 
     def _announce_difference(self, e: AnnounceDifference) -> None:
         self._node.logs_differ(self.name, e)
+
+    def _announce_went_back(self, e: AnnounceWentBack) -> None:
+        self._node.source_went_back(self.name, e)
 
     def _announce_clock(self, e: AnnounceClock) -> None:
         self._node.clock_is_off(self.name, e)
@@ -204,6 +210,7 @@ class ReplicaHost(LogHost):
             SkipAhead: engine.skip_ahead,
             ShipSnapshot: self._ship,
             InstallSnapshot: engine.install,
+            RememberSources: engine.remember,
         }
 
     def log(self, stream: str) -> LogPort:

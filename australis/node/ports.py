@@ -17,11 +17,13 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    AnnounceWentBack,
     Checkpoint,
     DropLane,
     ForkLane,
     InstallSnapshot,
     LimitSource,
+    RememberSources,
     RunStable,
     RunTentative,
     ShipSnapshot,
@@ -96,6 +98,10 @@ class EnginePort(Protocol):
 
     def shipment(self, effect: ShipSnapshot) -> Snapshot:
         """The message about the latest checkpoint."""
+        ...
+
+    def remember(self, effect: RememberSources) -> None:
+        """Keep across restarts what an output has read of sources, for its `RestoredLog`."""
         ...
 
     def install(self, effect: InstallSnapshot) -> None:
@@ -182,6 +188,10 @@ class NodePort(Protocol):
 
     def state_lost(self, machine: str, effect: AnnounceLoss) -> None:
         """Announce to observers that an output cannot go on, since its state is lost for good."""
+        ...
+
+    def source_went_back(self, machine: str, effect: AnnounceWentBack) -> None:
+        """Announce to observers that the log of a source has gone back, or no longer."""
         ...
 
     def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:

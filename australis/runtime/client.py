@@ -50,6 +50,7 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    AnnounceWentBack,
     Consumed,
     RestoredLog,
     Started,
@@ -416,6 +417,9 @@ class Subscription:
 
     def state_lost(self, machine: str, effect: AnnounceLoss) -> None:
         """Do nothing, since a client has no state to lose."""
+
+    def source_went_back(self, machine: str, effect: AnnounceWentBack) -> None:
+        """Do nothing: the stream has failed until the source has its log again."""
 
     def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
         """Do nothing, since a client has no logs."""

@@ -41,9 +41,19 @@ def began_us(state: Path, now_us: int) -> int:
         with stopping("write", path):
             make_directory(state)
             write_first(path, seal(BEGAN, _written(now_us)))
-    found = _read_time(path, "`australis fsck --repair` takes it from the state of a node")
+    found = read_began(state)
     assert found is not None, "it has just been written"
     return found
+
+
+def read_began(state: Path) -> int | None:
+    """The time at which the cluster began on this machine, if a node has noted it."""
+    return _read_time(state / BEGAN, "`australis fsck --repair` takes it from the state of a node")
+
+
+def write_began(state: Path, began: int) -> None:
+    """Store when the cluster began."""
+    write_sealed(state / BEGAN, BEGAN, _written(began))
 
 
 def _read_time(path: Path, remedy: str) -> int | None:

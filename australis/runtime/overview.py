@@ -114,6 +114,8 @@ def troubles(node: dict[str, Any]) -> list[str]:
         found += [f"{name} lacks buckets {a + 1}..{upto}" for a, upto in sink.get("gone", ())]
     found += _waits(node["outputs"])
     for stream, log in (node["outputs"] | node["sources"]).items():
+        if log.get("went_back") is not None:
+            found.append(log["went_back"])
         if log.get("damaged") is not None:
             found.append(f"{stream} was damaged: {log['damaged']['why']}")
         found += _consumers(stream, log)

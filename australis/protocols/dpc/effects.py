@@ -10,7 +10,7 @@ from typing import Any
 
 from australis.kernel.machine import Effect, Event
 from australis.protocols.dpc.digests import Difference
-from australis.protocols.dpc.messages import LogDigest
+from australis.protocols.dpc.messages import LogDigest, WentBack
 from australis.protocols.dpc.missing import Missing
 from australis.protocols.dpc.spans import Spans
 from australis.protocols.dpc.states import Phase, Trigger
@@ -76,6 +76,23 @@ class AnnounceDifference(Effect, frozen=True, gc=False):
     """One for each replica whose log differs; none if all agree again."""
     stops: bool
     """Whether the sender stops, because no majority of replicas agrees with it."""
+
+
+class AnnounceWentBack(Effect, frozen=True, gc=False):
+    """Announce to observers that the log of a source has gone back, or no longer."""
+
+    stream: str
+    reader: str
+    """The output or client that reads the stream; empty for the source itself."""
+    went_back: WentBack | None
+
+
+class RememberSources(Effect, frozen=True, gc=False):
+    """Keep across restarts what an output has read of sources; the last one that is kept counts."""
+
+    output: str
+    read: tuple[tuple[str, LogDigest], ...]
+    """Each source, with the digest of its log up to what a checkpoint covers."""
 
 
 class AnnounceClock(Effect, frozen=True, gc=False):
@@ -208,6 +225,12 @@ class RestoredLog(Event, frozen=True, gc=False):
     """The log's digest up to its end."""
     fits_after: int = -1
     """The bucket after which the log fits its bytes."""
+    digests: tuple[tuple[int, int], ...] = ()
+    """Of the log of a source: its digests up to the newest buckets that hold tuples."""
+    complete: bool = False
+    """Whether a source has ended, so that only empty buckets follow, which are not in its log."""
+    read: tuple[tuple[str, LogDigest], ...] = ()
+    """The sources that its lane reads, each with the digest that was last remembered."""
 
 
 class Started(Event, frozen=True, gc=False):

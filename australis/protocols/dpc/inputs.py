@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from australis.protocols.dpc.digests import Comparison, Digests, listed_digests
 from australis.protocols.dpc.messages import (
     Bucket,
+    LogDigest,
     StableData,
     StreamStatus,
     SubscriptionState,
     TentativeData,
+    WentBack,
 )
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import DpcOptions
@@ -72,6 +74,12 @@ class Input:
         self._replaying: set[str] = set()
         self._order = {name: -i for i, name in enumerate(monitors)}
         self.digests = Digests()
+        self.from_source = tuple(monitors) == (stream,)
+        """Whether a source without a standby has the stream, and nobody else."""
+        self.remembered: LogDigest | None = None
+        """The digest of the source's log up to a bucket that an earlier incarnation has read."""
+        self.went_back: WentBack | None = None
+        """What the source says of its log if that has gone back."""
         self._waits_for_stable = not options.bounded
         self._waits_for_all = not options.lets_replicas_go
         self.comparison = Comparison(monitors, self.digests, votes=False)
@@ -186,6 +194,13 @@ class Input:
                 del self.overlay[number]
                 del self.said[number]
         self.forget(bucket)
+
+    @property
+    def read_digest(self) -> LogDigest | None:
+        """What to tell a source of its log as far as it was read; None if nothing is known."""
+        if not self.from_source:
+            return None
+        return self.digests.point(self.have) or self.remembered
 
     def _compare_anew(self) -> None:
         self.digests.restart(None)
@@ -455,4 +470,5 @@ class Input:
             acknowledged,
             self.room,
             self.reader,
+            self.read_digest,
         )

@@ -56,6 +56,8 @@ class SubscriptionState(Message, frozen=True, array_like=True, tag=True, gc=Fals
     """The last bucket for which the consumer has room now (flow control)."""
     reader: str = ""
     """The output of the consumer that reads the stream, where a node has several."""
+    digest: LogDigest | None = None
+    """Of the log of a source: its digest up to a bucket that the consumer has read."""
 
 
 class ConsumerHeard(Message, frozen=True, array_like=True, tag=True, gc=False):
@@ -89,6 +91,28 @@ class Heartbeat(Message, frozen=True, array_like=True, tag=True, gc=False):
     wants: tuple[SubscriptionState, ...]
 
 
+class WentBack(Message, frozen=True, array_like=True, tag=True, gc=False):
+    """The log of a source is not the one, or not all of it, that a consumer has read."""
+
+    consumer: str
+    upto: int
+    """The last bucket that the consumer has read, as far as that was compared."""
+    end: int
+    """The last bucket of the source's log."""
+    differs: bool
+    """Whether the log holds something else up to there; otherwise it ends before."""
+
+    def told(self, stream: str) -> str:
+        """What happened and what to do, in one sentence."""
+        other = f"holds something else up to bucket {self.upto}, which"
+        found = other if self.differs else f"ends with bucket {self.end}, but bucket {self.upto}"
+        return (
+            f"the log of source '{stream}' {found} '{self.consumer}' has read: an old copy was put"
+            " back, or its disk lost what it had written; put the log back as it was, or remove the"
+            " state of every node to begin anew, or name another 'state'"
+        )
+
+
 class StreamStatus(Message, frozen=True, array_like=True, tag=True, gc=False):
     """The status of one stream of a producer."""
 
@@ -106,6 +130,8 @@ class StreamStatus(Message, frozen=True, array_like=True, tag=True, gc=False):
     restored_upto: int = -1
     """The last bucket that its log has from an earlier incarnation, whose clock may have been
     another."""
+    went_back: WentBack | None = None
+    """That the source's log has gone back, so that nobody may read it."""
 
 
 class HeartbeatReply(Message, frozen=True, array_like=True, tag=True, gc=False):

@@ -24,11 +24,13 @@ from australis.kernel.machine import (
 from australis.protocols.dpc.digests import Digests
 from australis.protocols.dpc.effects import (
     AnnounceDifference,
+    AnnounceWentBack,
     BucketClosed,
     Consumed,
     Deliver,
     LimitSource,
     LogDamaged,
+    RestoredLog,
     Started,
     Truncate,
 )
@@ -37,9 +39,13 @@ from australis.protocols.dpc.messages import (
     Bucket,
     Heartbeat,
     HeartbeatReply,
+    LogDigest,
     StableData,
     StreamStatus,
+    SubscriptionState,
     TentativeData,
+    WentBack,
+    reader_key,
 )
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import DpcOptions
@@ -55,6 +61,8 @@ class SourceMachine:
     """The proxy of one source, which closes its buckets itself and reports each one."""
 
     subscribers_class = Subscribers
+    alone = True
+    """Whether no other proxy has the source's log, so that it ends before no consumer's."""
 
     def __init__(self, stream: str, consumers: tuple[str, ...], options: DpcOptions) -> None:
         self.stream = stream
@@ -63,11 +71,15 @@ class SourceMachine:
         self.incarnation = 0
         self.trimmed_upto = self.end = self.restored_upto = self.fits_after = -1
         self.digests = Digests()
+        self.went_back: WentBack | None = None
+        """What a consumer has read that is not in the log; then nobody may read it."""
+        self._complete = False
+        """Whether empty buckets that consumers have need not be in the log."""
 
     @property
     def state(self) -> State:
         """The state to advertise: a source that answers misses nothing."""
-        return State.STABLE
+        return State.STABLE if self.went_back is None else State.FAILURE
 
     def handle(self, event: Event, now: int) -> Sequence[Effect]:
         """Process one event; returns the effects in order."""
@@ -89,8 +101,9 @@ class SourceMachine:
                 for lane in lanes:
                     self.trimmed_upto, self.end = lane.trimmed_upto, lane.end
                     self.fits_after = lane.fits_after
-                    self.digests.restart(lane.digest)
+                    self._restore_digests(lane)
                     self.restored_upto = lane.end
+                    self._complete = lane.complete
                 return [*self._limit(), *self._watch(now)]
         return []
 
@@ -116,7 +129,15 @@ class SourceMachine:
         most = self.subscribers.bounds.max_buckets
         return [] if most is None else [LimitSource(self.stream, self.trimmed_upto + most)]
 
+    def _restore_digests(self, lane: RestoredLog) -> None:
+        self.digests.restart(lane.digest)
+        if lane.digest is not None and lane.digests:
+            self.digests.restart(LogDigest(lane.digest.base, *lane.digests[0]))
+            self.digests.extend(lane.digests, lane.end)
+
     def _truncate(self, now: int) -> list[Effect]:
+        if self.went_back is not None:
+            return []
         effects = self.subscribers.truncation(
             self.trimmed_upto,
             self.end,
@@ -132,8 +153,10 @@ class SourceMachine:
 
     def _heartbeat(self, sender: str, heartbeat: Heartbeat, now: int) -> list[Effect]:
         digest = None
+        told: list[Effect] = []
         for want in heartbeat.wants:
             self.subscribers.heard(sender, want, heartbeat.incarnation, heartbeat.number, now)
+            told += self._compare(sender, want)
             digest = self.digests.point(min(want.have, self.end)) or digest
         status = StreamStatus(
             self.stream,
@@ -143,12 +166,39 @@ class SourceMachine:
             overlay=True,
             digest=digest,
             restored_upto=self.restored_upto,
+            went_back=self.went_back,
         )
         reply = HeartbeatReply(self.incarnation, heartbeat.number, (status,), now)
         truncations = self._truncate(now)
-        return [Send(sender, reply), *self._send(sender), *truncations]
+        return [*told, Send(sender, reply), *self._send(sender), *truncations]
+
+    def _compare(self, sender: str, want: SubscriptionState) -> list[Effect]:
+        """Compare the log with what a consumer has read of it.
+
+        The log was durable before anybody read it, so it never ends before that, and never holds
+        something else: then an old copy of it was put back, or its disk has lost a part.
+        """
+        name = reader_key(sender, want.reader)
+        if not self.alone or self.went_back is not None or name not in self.subscribers.all:
+            return []
+        self.went_back = self._behind(name, want)
+        if self.went_back is None:
+            return []
+        return [AnnounceWentBack(self.stream, "", self.went_back)]
+
+    def _behind(self, name: str, want: SubscriptionState) -> WentBack | None:
+        theirs = want.digest
+        upto = max(want.have, -1 if theirs is None else theirs.bucket)
+        if upto > self.end and not self._complete:
+            return WentBack(name, upto, self.end, differs=False)
+        mine = None if theirs is None else self.digests.point(theirs.bucket)
+        if theirs is None or mine is None or mine == theirs:
+            return None
+        return WentBack(name, theirs.bucket, self.end, differs=True)
 
     def _send(self, only: str | None = None) -> list[Effect]:
+        if self.went_back is not None:
+            return []
         them, trimmed_upto, end = self.subscribers, self.trimmed_upto, self.end
         return [
             *them.due(trimmed_upto, end, settled=True, only=only),
@@ -326,10 +376,16 @@ class ClientMachine:
 
     def _compare(self, sender: str, reply: HeartbeatReply) -> list[Effect]:
         """Compare what a producer says of its log with what has arrived of it."""
+        effects: list[Effect] = []
         for status in reply.streams:
-            if status.digest is not None and status.stream == self.stream:
+            if status.stream != self.stream:
+                continue
+            if self.input.went_back != status.went_back:
+                self.input.went_back = status.went_back
+                effects.append(AnnounceWentBack(self.stream, self.name, status.went_back))
+            if status.digest is not None:
                 self.input.comparison.compare(sender, status.digest)
-        return self._announce()
+        return effects + self._announce()
 
     def _announce(self) -> list[Effect]:
         news = self.input.comparison.news

@@ -23,9 +23,11 @@ from australis.kernel.machine import (
 )
 from australis.protocols.dpc.effects import (
     AnnounceDifference,
+    AnnounceWentBack,
     Checkpointed,
     InstallSnapshot,
     LogDamaged,
+    RememberSources,
     RestoredLog,
     ShipSnapshot,
     SkippedAhead,
@@ -167,6 +169,8 @@ class ReplicaMachine:
             # Without a replica to ask, the state can only come from what upstream logs still hold.
             output.state_lost = output.stream in event.lost and bool(self.config.peers)
         for lane in event.lanes:
+            for one in self.outputs[lane.stream].inputs:
+                one.remembered = dict(lane.read).get(one.stream)
             self.outputs[lane.stream].restored(lane)
             self.outputs[lane.stream].restored_upto = lane.end
         for output in self.outputs.values():
@@ -249,7 +253,13 @@ class ReplicaMachine:
         effects: list[Effect] = []
         for status in reply.streams:
             for one in self.inputs.values():
-                if status.digest is not None and one.stream == status.stream:
+                if one.stream != status.stream or sender not in one.monitors:
+                    continue
+                if one.went_back != status.went_back:
+                    one.went_back = status.went_back
+                    reader = self._reader[reader_key(one.stream, one.reader)].stream
+                    effects.append(AnnounceWentBack(one.stream, reader, one.went_back))
+                if status.digest is not None:
                     one.comparison.compare(sender, status.digest)
                     effects += self._announce(one)
         return effects
@@ -315,8 +325,11 @@ class ReplicaMachine:
         return output.send()
 
     def _checkpointed(self, event: Checkpointed, now: int) -> list[Effect]:
-        self.outputs[event.output].checkpoint_done(event)
-        return []
+        output = self.outputs[event.output]
+        output.checkpoint_done(event)
+        known = ((i.stream, i.digests.point(event.upto)) for i in output.inputs if i.from_source)
+        read = tuple((stream, digest) for stream, digest in known if digest is not None)
+        return [RememberSources(event.output, read)] if read else []
 
     def _skipped_ahead(self, event: SkippedAhead, now: int) -> list[Effect]:
         output = self.outputs[event.output]

@@ -229,6 +229,7 @@ class SourceMember(SourceMachine):
     """One of the two proxies of a source."""
 
     clock_class = PeerClock
+    alone = False
 
     def __init__(
         self,

@@ -61,8 +61,7 @@ class NodeDirectory(StateDirectory):
     def next_incarnation(self) -> int:
         """A number higher than in every incarnation before, even on a disk that was lost."""
         path = self.root / INCARNATION
-        remedy = "remove it, and the next number is taken from the clock"
-        before = int(read_sealed(path, INCARNATION, remedy) or b"0")
+        before = read_incarnation(path)
         incarnation = max(before + 1, (time.time_ns() // 1000 - self._epoch_us) // MILLISECOND, 1)
         write_sealed(path, INCARNATION, str(incarnation).encode())
         return incarnation
@@ -85,3 +84,9 @@ class NodeDirectory(StateDirectory):
     @property
     def _whose(self) -> str:
         return f"of node {self._node} of cluster {self._cluster.name}"
+
+
+def read_incarnation(path: Path) -> int:
+    """The number of the latest incarnation; 0 before the first."""
+    remedy = "remove it, and the next number is taken from the clock"
+    return int(read_sealed(path, INCARNATION, remedy) or b"0")

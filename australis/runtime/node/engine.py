@@ -12,6 +12,7 @@ from australis.protocols.dpc.effects import (
     DropLane,
     ForkLane,
     InstallSnapshot,
+    RememberSources,
     RunStable,
     RunTentative,
     ShipSnapshot,
@@ -36,8 +37,10 @@ class LiveEngine:
         post: Callable[[str, Event, str], None],
         install: Callable[[str, InstallSnapshot], None],
         bounds: Callable[[str], LogBounds],
+        remember: Callable[[RememberSources], None] = lambda effect: None,
     ) -> None:
         """An engine that hands completions to `post`, with the entry that asked for them."""
+        self.remember = remember
         self.machine = machine
         self.lanes = lanes
         self.work = work

@@ -11,6 +11,7 @@ from pathlib import Path
 from australis.diagram.model import Source
 from australis.kernel.machine import Event
 from australis.protocols.dpc.effects import BucketClosed, LimitSource
+from australis.protocols.dpc.messages import WentBack
 from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.source_pair import RowsJournalled
 from australis.protocols.dpc.subscribers import Subscribers
@@ -106,6 +107,11 @@ class SourceFeed:
     def waits_for(self) -> list[str]:
         """The consumers for which a full log waits."""
         return self._machine.waits_for
+
+    @property
+    def went_back(self) -> WentBack | None:
+        """What a consumer has read that is not in the log, if its machine found such."""
+        return self._machine.went_back
 
     @property
     def subscribers(self) -> Subscribers:

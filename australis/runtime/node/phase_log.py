@@ -5,7 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from australis.protocols.dpc.effects import AnnounceDifference, AnnounceLoss, AnnouncePhase
+from australis.protocols.dpc.effects import (
+    AnnounceDifference,
+    AnnounceLoss,
+    AnnouncePhase,
+    AnnounceWentBack,
+)
 from australis.protocols.dpc.states import Phase
 from australis.runtime.node.events import ERROR, INFO, WARNING, Tell
 
@@ -76,6 +81,27 @@ def tell_differences(
             theirs=f"{one.theirs:016x}",
             stops=effect.stops,
         )
+
+
+def tell_went_back(
+    tell: Tell, about: Mapping[str, str], machine: str, effect: AnnounceWentBack
+) -> None:
+    """Record that the log of a source has gone back, with what to do, or is as it was again."""
+    told = {**about, "machine": machine, "stream": effect.stream, "reader": effect.reader}
+    found = effect.went_back
+    if found is None:
+        tell("source_is_back", kind=effect.stream, **told)
+        return
+    tell(
+        "source_went_back",
+        level=ERROR,
+        kind=effect.stream,
+        **told,
+        consumer=found.consumer,
+        upto=found.upto,
+        end=found.end,
+        why=found.told(effect.stream),
+    )
 
 
 def tell_loss(tell: Tell, about: Mapping[str, str], machine: str, effect: AnnounceLoss) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import secrets
 import threading
 import time
 import traceback
@@ -47,6 +48,7 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    AnnounceWentBack,
     LogDamaged,
     RestoredLog,
     Started,
@@ -85,8 +87,14 @@ from australis.runtime.node.paired import (
     read_standing,
     write_standing,
 )
-from australis.runtime.node.phase_log import PhaseLog, tell_differences, tell_loss
+from australis.runtime.node.phase_log import (
+    PhaseLog,
+    tell_differences,
+    tell_loss,
+    tell_went_back,
+)
 from australis.runtime.node.reference_lanes import ReferenceLanes
+from australis.runtime.node.remembered import load_read, write_read
 from australis.runtime.node.router import Router
 from australis.runtime.node.server import NodeServer
 from australis.runtime.node.settings import Layout, NodeSettings
@@ -99,6 +107,7 @@ from australis.runtime.sinks import SinkWriter, open_sink
 from australis.runtime.state import digest
 from australis.spark.analyse import analyse
 from australis.spark.functions import function_digests
+from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.log import segment_bytes_of
 from australis.streams.schema import Schema
 
@@ -348,14 +357,20 @@ class Node:
         lanes = self._open_lanes(self.state.replica(name), plans, alone=not config.peers)
         work = LaneWork(plans, lambda: self._driver.entry)
         engine = LiveEngine(
-            name, lanes, work, self._driver.post, self._exchange.install, self._options.bounds_of
+            *(name, lanes, work, self._driver.post, self._exchange.install),
+            self._options.bounds_of,
+            partial(write_read, self._layout.lanes(name)),
         )
         self.engines[name] = engine
         for output in plans:
             self._phases[output] = PhaseLog(self.events.tell, self._driver.about, name, output)
         self._machines.open(ReplicaHost(machine, self, engine))
         restored = tuple(
-            replace(lanes.restore(o, self.base_bucket), fits_after=engine.fits_after(o))
+            replace(
+                lanes.restore(o, self.base_bucket),
+                fits_after=engine.fits_after(o),
+                read=load_read(self._layout.lanes(name), o),
+            )
             for o in plans
         )
         first[name] = Started(self._incarnation, restored)
@@ -419,7 +434,10 @@ class Node:
         size = self._segment_bytes(stream)
         log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
         if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
-            log.restart_at(self.base_bucket)
+            base = self.base_bucket
+            # A log that begins anew is told from an earlier one by its digest, from the first on;
+            # a standby's is a copy, and begins with that of the one that leads.
+            log.restart_at(base, digest=(base, 0 if paired else secrets.randbits(62)))
         if paired:
             self._open_member(source, log, first)
             return
@@ -428,7 +446,12 @@ class Node:
         self._machines.open(SourceHost(machine, self, feed))
         self.sources[stream] = feed
         end = feed.closed
-        restored = RestoredLog(stream, end, log.trimmed_upto, end, digest=log.digest(end))
+        restored = RestoredLog(
+            *(stream, end, log.trimmed_upto, end),
+            digest=log.digest(end),
+            digests=log.recent_digests(log.truncated_to, end),
+            complete=log.boundary_us >= END_OF_STREAM_US,
+        )
         first[stream] = Started(self._incarnation, (restored,))
 
     def _refuse_stale(self, stream: str) -> NoReturn:
@@ -623,6 +646,10 @@ class Node:
     def clock_is_off(self, machine: str, effect: AnnounceClock) -> None:
         """Record that another node's clock is off, or agrees again."""
         self._clocks.announced(effect, self._driver.about())
+
+    def source_went_back(self, machine: str, effect: AnnounceWentBack) -> None:
+        """Record that the log of a source has gone back, or is as it was again."""
+        tell_went_back(self.events.tell, self._driver.about(), machine, effect)
 
     def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
         """Record that a bucket of a log is damaged; the log lets go of it."""

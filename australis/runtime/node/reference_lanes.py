@@ -49,6 +49,11 @@ def _what(output: str) -> str:
     return f"checkpoint of {output}"
 
 
+def read_checkpoint(path: Path, output: str) -> bytes | None:
+    """The checkpoint of an output as it was written; None before the first."""
+    return read_sealed(path, _what(output), "its replica begins anew at its next start")
+
+
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
     """A checkpoint: the state after a bucket."""
 
@@ -141,8 +146,7 @@ class ReferenceLanes:
 
     def _saved(self, lane: _Lane) -> _Saved | None:
         """The checkpoint of a lane; None before the first."""
-        remedy = "a replica rebuilds it at its start"
-        data = read_sealed(lane.checkpoint, _what(lane.plan.output), remedy)
+        data = read_checkpoint(lane.checkpoint, lane.plan.output)
         return None if data is None else msgspec.msgpack.decode(data, type=_Saved)
 
     def start(self, report: Report) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.digests import Comparison
 from australis.protocols.dpc.inputs import Input
+from australis.protocols.dpc.messages import WentBack
 from australis.protocols.dpc.missing import share
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import Output
@@ -115,7 +116,13 @@ def of_input(one: Input) -> dict[str, Any]:
         "replicas": list(one.monitors),
         "heard": any(monitor.heard for monitor in one.monitors.values()),
         "differs": of_differences(one.comparison),
+        "went_back": of_went_back(one.stream, one.went_back),
     }
+
+
+def of_went_back(stream: str, found: WentBack | None) -> str | None:
+    """What is wrong with the log of a source that has gone back, and what to do."""
+    return None if found is None else found.told(stream)
 
 
 def of_wait(one: Input, now_us: int) -> dict[str, Any]:
@@ -180,6 +187,7 @@ def of_source(feed: SourceFeed, log: Path, now_us: int) -> dict[str, Any]:
         "full": feed.full,
         "log_waits_for": feed.waits_for,
         "consumers": of_consumers(feed.subscribers, now_us),
+        "went_back": of_went_back(feed.proxy.source.name, feed.went_back),
         "log_bytes": log_bytes(log),
     }
 

@@ -36,6 +36,7 @@ from australis.protocols.dpc.messages import (
     StreamStatus,
     SubscriptionState,
     TentativeData,
+    WentBack,
 )
 from australis.protocols.dpc.missing import MissingSource
 from australis.protocols.dpc.source_pair import SourceClaim, SourceCopy, SourceHeld, SourceView
@@ -57,7 +58,7 @@ from australis.streams.log import check_of
 from australis.streams.schema import HEADER, Schema, TupleType
 from australis.streams.source import row_schema, valid_stimes
 
-VERSION = 4
+VERSION = 5
 """The version of the family."""
 _Incarnation = Annotated[int, Meta(ge=0, le=1 << 42)]
 """Overlays are numbered from it (`Output.begin_incarnation`), which must stay a count."""
@@ -174,13 +175,15 @@ DPC = Family(
             Heartbeat,
             incarnation=_Incarnation,
             number=Count,
-            wants=many(strict(SubscriptionState)),
+            wants=many(strict(SubscriptionState, digest=_digest | None)),
         ),
         HeartbeatReply: strict(
             HeartbeatReply,
             incarnation=_Incarnation,
             number=Count,
-            streams=many(strict(StreamStatus, digest=_digest | None)),
+            streams=many(
+                strict(StreamStatus, digest=_digest | None, went_back=strict(WentBack) | None)
+            ),
             at_us=_Time,
         ),
         StableData: strict(

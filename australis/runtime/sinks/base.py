@@ -60,13 +60,21 @@ def run_mark(state: Path, sink: Sink, *, fresh: bool = False) -> str:
     path = state / "sinks" / f"{sink.name}.run"
     with stopping("write", path):
         make_directory(path.parent)
-    what = f"mark of {sink.name}"
-    remedy = "remove it and the output of the sink, or name another output, to write it anew"
-    found = None if fresh else read_sealed(path, what, remedy)
+    found = None if fresh else read_mark(path)
     if found is None:
         found = uuid.uuid4().hex.encode()
-        write_sealed(path, what, found)
+        write_sealed(path, _mark_of(path), found)
     return f"{found.decode()} {sink.stream}"
+
+
+def read_mark(path: Path) -> bytes | None:
+    """The mark in a file; None if there is no file."""
+    remedy = "remove it and the output of the sink, or name another output, to write it anew"
+    return read_sealed(path, _mark_of(path), remedy)
+
+
+def _mark_of(path: Path) -> str:
+    return f"mark of {path.name.removesuffix('.run')}"
 
 
 class PositionFile:

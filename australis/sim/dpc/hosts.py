@@ -28,6 +28,7 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    AnnounceWentBack,
     BucketClosed,
     Checkpoint,
     Checkpointed,
@@ -36,6 +37,7 @@ from australis.protocols.dpc.effects import (
     InstallSnapshot,
     LimitSource,
     LogDamaged,
+    RememberSources,
     RestoredLog,
     RunStable,
     RunTentative,
@@ -132,6 +134,10 @@ class DpcHost(Host):
     def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
         """Report to the checkers that a log no longer waits for a consumer, or does so again."""
         self.probe.leased(self.name, effect)
+
+    def source_went_back(self, machine: str, effect: AnnounceWentBack) -> None:
+        """Report to the checkers that a source has gone back."""
+        self.probe.went_back(self.name, effect)
 
     def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
         """Report to the checkers that a bucket is damaged, and to the machine."""
@@ -350,6 +356,10 @@ class ReplicaHost(DpcHost):
         store = self.stores[e.stream]
         return Snapshot(e.stream, store.upto, e.at_us, store.snapshot())
 
+    def remember(self, e: RememberSources) -> None:
+        """Keep with the log what was read of sources."""
+        self.stores[e.output].read = e.read
+
     def install(self, e: InstallSnapshot) -> None:
         """Make a replica's checkpoint this disk's own."""
         self.probe.installed(self.name, self.machine, e.stream)
@@ -449,6 +459,7 @@ class SourceHost(DpcHost):
             *(self.name, log.end, log.trimmed_upto, log.end),
             digest=digest,
             fits_after=log.fits_after(self._max_bytes),
+            digests=log.digests(log.trimmed_upto, log.end),
         )
         self.start(machine, Started(self.incarnation + 1, (lane,)))
         self._tick()

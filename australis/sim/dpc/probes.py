@@ -12,6 +12,7 @@ from australis.protocols.dpc.effects import (
     AnnounceLease,
     AnnounceLoss,
     AnnouncePhase,
+    AnnounceWentBack,
     ForkLane,
     RunTentative,
     SkipAhead,
@@ -91,6 +92,9 @@ class Checker:
 
     def leased(self, node: str, effect: AnnounceLease) -> None:
         """A log no longer waits for a consumer, or does so again."""
+
+    def went_back(self, node: str, effect: AnnounceWentBack) -> None:
+        """A source, or one that reads it, finds that its log has gone back, or no longer."""
 
     def damaged(self, node: str, stream: str, error: Damaged) -> None:
         """A node finds that what it has stored of a stream is damaged."""

@@ -125,6 +125,7 @@ class LaneStore:
         self.upto = -1
         self.state = state
         self.lost = False
+        self.read: tuple[tuple[str, LogDigest], ...] = ()
 
     def checkpoint(self, state: Any, upto: int) -> None:
         """Replace the checkpoint, durably."""
@@ -156,6 +157,7 @@ class LaneStore:
         """Lose the checkpoint and the log."""
         self.log = SimLog()
         self.state, self.upto = state, -1
+        self.read = ()
         self.lost = True
 
     def restored(self, stream: str, max_bytes: int | None = None) -> RestoredLog:
@@ -165,6 +167,7 @@ class LaneStore:
             *(stream, self.upto, log.trimmed_upto, log.end),
             digest=log.digest(log.end),
             fits_after=log.fits_after(max_bytes),
+            read=self.read,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,30 @@ def equal_logs(c: SmallCluster) -> bool:
     logs = [c.nodes[n].engines[f"counts@{n}"].log("counts") for n in "ab"]
     upto = min(log.closed for log in logs)
     return len({log.digest(upto).value for log in logs}) == 1
+
+
+def test_an_old_copy_of_a_source_is_not_read_and_both_sides_say_why(tmp_path: Path) -> None:
+    """All nodes are restarted, so that no process remembers what it has read."""
+    with SmallCluster(tmp_path, max_delay="10 s") as c:
+        source = tmp_path / "state" / "e1" / "sources" / "s1"
+        c.until(lambda: c.stable_upto > 0)
+        c.stop("e1")
+        shutil.copytree(source, tmp_path / "copy")
+        c.start("e1")
+        before = c.stable_upto
+        c.until(lambda: c.stable_upto > before + 20)
+        for node in ("a", "b", "e1"):
+            c.stop(node)
+        shutil.rmtree(source)
+        (tmp_path / "copy").rename(source)
+        for node in ("e1", "a", "b"):
+            c.start(node)
+        c.until(lambda: all(events(c, node, "source_went_back") for node in ("a", "b", "e1")))
+        (at_source, *_) = events(c, "e1", "source_went_back")
+        assert at_source["why"].startswith("the log of source 's1' ")
+        assert "put the log back as it was" in at_source["why"]
+        assert at_source["why"] in troubles(c.nodes["e1"].status())
+        inputs = c.nodes["a"].status()["outputs"]["counts"]["inputs"]
+        assert inputs["s1"]["went_back"] is not None
+        assert inputs["s2"]["went_back"] is None
+        assert equal_logs(c)

@@ -35,7 +35,7 @@ from australis.protocols.dpc.messages import (
 from australis.protocols.dpc.states import State
 from australis.runtime.node import wire
 from australis.runtime.node.wire import Families, Family, NotSpoken, Wire, WireError
-from australis.runtime.node.wire_dpc import DPC, FAMILIES
+from australis.runtime.node.wire_dpc import DPC, FAMILIES, VERSION
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
 from australis.streams.schema import TIMESTAMP, Schema, parse_schema
 
@@ -214,7 +214,7 @@ def test_two_families_may_have_messages_of_one_name() -> None:
     ("name", "version", "said"),
     [
         ("other", 2, "messages of the unknown family 'other'"),
-        ("dpc", 2, "version 2 of the family 'dpc'; this node speaks 3"),
+        ("dpc", 2, f"version 2 of the family 'dpc'; this node speaks {VERSION}"),
     ],
 )
 def test_what_is_not_spoken_is_said_and_is_no_attack(name: str, version: int, said: str) -> None:
@@ -285,7 +285,7 @@ WRAPPED = WRAPPED.set_column(
     2, WRAPPED.schema[2], pa.array([700_001, -(2**63), -1, 700_002], TIMESTAMP)
 )
 """Each difference of two times is positive, if one lets it overflow."""
-HEAD = b"\x98\x02\xa1c\xa1a\xa1b\xa0\xa3dpc\x03"
+HEAD = b"\x98\x02\xa1c\xa1a\xa1b\xa0\xa3dpc" + bytes([VERSION])
 """An envelope up to its message."""
 HUGE = 1 << 62
 MALFORMED: dict[str, tuple[bytes, str]] = {

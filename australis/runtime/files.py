@@ -47,6 +47,12 @@ def read_private(path: Path) -> bytes:
         return file.read()
 
 
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file of a state directory that need not outlive a crash."""
+    with open(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        file.write(data)
+
+
 def linked(path: Path) -> UserError:
     """The error of a symbolic link in a state directory."""
     return UserError(

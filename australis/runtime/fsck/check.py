@@ -20,9 +20,11 @@ from australis.runtime.node.directory import INCARNATION, read_incarnation
 from australis.runtime.node.manifest import Manifest
 from australis.runtime.node.paired import STANDING, WITNESS, read_standing
 from australis.runtime.node.reference_lanes import CHECKPOINT, read_checkpoint
+from australis.runtime.node.remembered import DIRECTORY as REMEMBERED
 from australis.runtime.sealed import OWNER, owner_of
 from australis.runtime.sinks.base import kept_in_state, read_mark
 from australis.runtime.state import DIAGRAM, SCHEMAS, Claim
+from australis.streams.frames import HEAD_SIZE, whole_frames
 from australis.streams.verify import Damage, bucket_checks, verify
 
 Step = Callable[[str], None]
@@ -116,6 +118,8 @@ class _Check:
         if not node.flat:
             for home in (*node.replicas, *node.source_homes):
                 self._check_owner(node, home)
+        for home in node.replicas:
+            self._check_remembered(home)
         for home in node.source_homes:
             self._check_standing(node, home)
         for journal in node.journals:
@@ -211,6 +215,16 @@ class _Check:
             self._done.checkpoints += 1
             found += list(_of_checkpoint(log, log.checkpoint))
         return found
+
+    def _check_remembered(self, home: Path) -> None:
+        """Check what a replica remembers of its sources, without which it is only less certain."""
+        for path in sorted((home / REMEMBERED).glob("*")):
+            self._done.files += 1
+            data = path.read_bytes()
+            if [(0, data[HEAD_SIZE:])] != list(whole_frames(data)):
+                said = f"what the replica of {path.name} has read of sources"
+                remedy = "written anew by the next start"
+                self._say(Finding(path, "is damaged", said, remedy, 0, harmless=True))
 
     @staticmethod
     def _of_log(log: StoredLog, damage: Damage) -> Finding:

@@ -42,7 +42,13 @@ from australis.protocols.dpc.effects import (
     StableDone,
     TentativeDone,
 )
-from australis.runtime.files import FileDisk, make_directory, replace_file, sync_directory
+from australis.runtime.files import (
+    FileDisk,
+    make_directory,
+    replace_file,
+    sync_directory,
+    write_private,
+)
 from australis.runtime.flight import LaneServer
 from australis.runtime.flight_port import FACTORY
 from australis.runtime.logs import SharedLog, decode_state, encode_state
@@ -606,7 +612,7 @@ class SparkLanes:
             finally:
                 stable.held = False
             upto, memo = stable.at, encode_state(stable.output.state)
-        (to / MEMO).write_bytes(memo)
+        write_private(to / MEMO, memo)
         excerpt.pack(one.log, upto, to / excerpt.LOG)
         return upto
 

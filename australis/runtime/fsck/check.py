@@ -106,7 +106,7 @@ class _Check:
             if not node.flat and claim.node != node.name:
                 said = f"holds the state of node '{claim.node}' of cluster '{claim.cluster}'"
                 self._say(Finding(path, said, of, "put each directory back in its place"))
-        elif path.exists():
+        elif path.exists() or (node.root / INCARNATION).exists():
             self._say_claim(node)
         path = node.root / SCHEMAS
         aside = "set aside: the diagram is analysed again at the next start"
@@ -126,7 +126,10 @@ class _Check:
             self._check_journal(node, journal)
 
     def _say_claim(self, node: NodeState) -> None:
-        """What another node gives back of what a node says of itself."""
+        """Say what another node gives back of what a node says of itself."""
+        path = node.root / DIAGRAM
+        if not path.exists():
+            self._say(Finding(path, "is missing", f"node {node.name}"))
         found = self._done.findings[-1]
         others = [one for one in self._nodes if one is not node and (one.root / DIAGRAM).exists()]
         if others and not node.flat:

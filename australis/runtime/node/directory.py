@@ -9,11 +9,12 @@ from pathlib import Path
 from australis.deployment.cluster import Cluster
 from australis.diagram.model import Diagram
 from australis.kernel.durations import MILLISECOND
+from australis.kernel.errors import Damaged
 from australis.runtime.epoch import began_us
 from australis.runtime.node.paired import new_standing
 from australis.runtime.node.settings import Layout
 from australis.runtime.sealed import own, read_sealed, write_sealed
-from australis.runtime.state import Claim, StateDirectory
+from australis.runtime.state import DIAGRAM, Claim, StateDirectory
 
 INCARNATION = "incarnation"
 """The file of the number of the latest incarnation."""
@@ -38,6 +39,11 @@ class NodeDirectory(StateDirectory):
     def refuse_foreign(self) -> None:
         """Refuse the state of another node, and one with another epoch; nothing is written."""
         claim = self._before = self.claimed
+        if claim is None and (self.root / INCARNATION).exists():
+            raise Damaged(
+                f"{self.root / DIAGRAM}, which says whose state this is, is missing:"
+                " `australis fsck --repair` takes it from another node"
+            )
         if claim is not None:
             claim.refuse_owner(self._cluster.name, self._node, self.root)
             claim.refuse_epoch(self._epoch_us, self._cluster.place)

@@ -121,6 +121,11 @@ def test_damage_is_a_sentence_that_names_the_file(
     refused(file, node, f"{path.name} is damaged", Damaged)
 
 
+def test_a_state_that_does_not_say_whose_it_is_is_refused(file: Path) -> None:
+    (file.parent / "state" / "a" / "diagram.json").unlink()
+    refused(file, "a", "which says whose state this is, is missing", Damaged)
+
+
 @pytest.fixture
 def edit() -> Callable[[Path], None]:
     def flip(path: Path) -> None:

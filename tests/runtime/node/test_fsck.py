@@ -16,9 +16,15 @@ from runtime.node.small_cluster import SmallCluster
 from australis.cli.main import cli
 from australis.kernel.errors import UserError
 from australis.runtime.client import load_cluster
-from australis.runtime.files import DirectoryLock
+from australis.runtime.files import DirectoryLock, FileDisk
 from australis.runtime.fsck import check, find_nodes
+from australis.runtime.node.manifest import Manifest
 from australis.runtime.node.process import Node
+from australis.runtime.sinks.base import Position, kept_in_state
+from australis.runtime.state import Claim, StateDirectory
+from australis.streams.buckets import Buckets
+from australis.streams.log import StableLog
+from australis.streams.schema import parse_schema
 
 NOT_READ_BACK = ("events.jsonl", "run.lock", "pid", "log.txt")
 
@@ -148,6 +154,15 @@ def test_what_another_file_gives_back_is_repaired(base: Path, what: str) -> None
         Node(cluster, diagram, name, base=base).start().stop()
 
 
+def test_a_lost_diagram_is_taken_from_another_node(base: Path) -> None:
+    path = base / "state" / "a" / "diagram.json"
+    before = path.read_bytes()
+    path.unlink()
+    assert "is missing (node a)" in fsck(base / "state").output
+    assert fsck(base / "state", "--repair").exit_code == 0
+    assert path.read_bytes() == before
+
+
 def test_what_nothing_gives_back_is_left(base: Path) -> None:
     state = base / "state"
     (segment,) = (state / "e1" / "sources" / "s1" / "log").glob("*.seg")
@@ -196,3 +211,39 @@ def test_what_is_no_state_is_refused(tmp_path: Path) -> None:
 def test_help_teaches_with_examples() -> None:
     said = fsck("--help").output
     assert "australis fsck examples/cluster.yaml --repair" in said
+
+
+# --- a run ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The state of a run, whose lane is on Spark, as far as it is written without Spark."""
+    root, buckets = tmp_path / "state", Buckets(500_000)
+    about = {"sources": {"s": {}}, "operators": {}, "functions": {}}
+    root.mkdir()
+    StateDirectory(root).save_claim(Claim("local", "local", 0, None, about))
+    for stream in ("s", "out"):
+        log = StableLog(FileDisk(root / "logs" / stream), parse_schema("n int"), buckets)
+        log.append([], 1_000_000)
+    checkpoint = root / "checkpoints" / "out"
+    for name in ("metadata", "offsets/0", "state/0/0/1.changelog", "commits/0"):
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text(name)
+    Manifest(checkpoint).add_new()
+    (root / "sinks").mkdir()
+    kept_in_state(root / "sinks" / "shown.position").save(Position(7))
+    return root
+
+
+def test_the_state_of_a_run_is_checked_too(run: Path) -> None:
+    found = fsck(run)
+    assert found.exit_code == 0, found.output
+    assert "checked 2 logs, 1 checkpoints, 0 journals and 2 other files of 1 nodes" in found.output
+    flip(run / "checkpoints" / "out" / "state" / "0" / "0" / "1.changelog", 3)
+    flip(run / "sinks" / "shown.position", 3)
+    found = fsck(run, "--repair")
+    assert found.exit_code == 1
+    assert "1.changelog: is damaged (stream out: the state of its lane)" in found.output
+    assert "repaired: set aside: the sink gets again what logs still hold" in found.output
+    assert (run / "damaged" / "sinks" / "shown.position").exists()

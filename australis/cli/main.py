@@ -54,6 +54,10 @@ COMMANDS = {
         "australis.cli.fault:fault",
         "Inject faults, where the cluster file says 'faults: allowed'.",
     ),
+    "fsck": LazyCommand(
+        "australis.cli.fsck:fsck",
+        "Check every byte of a state directory, and say what would repair it.",
+    ),
     "node": LazyCommand("australis.cli.cluster:node", "Run one node of a cluster."),
     "place": LazyCommand(
         "australis.cli.place:place",

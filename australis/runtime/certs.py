@@ -228,7 +228,7 @@ class _Authority:
         else:
             self._key = _unused_key(key_path)
             self._certificate = _self_signed(self._key, now)
-            replace_file(path, self._certificate.public_bytes(Encoding.PEM))
+            replace_file(path, self._certificate.public_bytes(Encoding.PEM), private=False)
         self.issued = Issued(path, did, (), self._certificate.not_valid_after_utc)
 
     def certify(self, name: str, hosts: Sequence[str], days: int, did: Did) -> Issued:
@@ -240,7 +240,7 @@ class _Authority:
             key = _new_key(key_path) if did is Did.RENEWED else _unused_key(key_path)
             until = min(self._now + timedelta(days=days), self._certificate.not_valid_after_utc)
             certificate = self._signed(key.public_key(), name, hosts, until)
-            replace_file(path, certificate.public_bytes(Encoding.PEM))
+            replace_file(path, certificate.public_bytes(Encoding.PEM), private=False)
         return Issued(path, did, _alternatives(certificate)[1:], certificate.not_valid_after_utc)
 
     def _signed(
@@ -390,7 +390,7 @@ def _check_key(
 def _alone_in(directory: Path) -> Iterator[None]:
     """Lock the directory, so that two processes do not create two authorities."""
     try:
-        make_directory(directory)
+        make_directory(directory, private=False)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)

@@ -5,6 +5,9 @@ created is not there after a power cut until its directory was synced too, so
 the directory is synced whenever a name appears, changes or goes. What the
 operating system refuses (a full disk, a directory that vanished) becomes a
 `Stopped` with one sentence: the caller cannot continue without losing data.
+
+Files of a state directory are *private*: only their owner can read them, and they
+are never opened through a symbolic link, which could lead anywhere.
 """
 
 from __future__ import annotations
@@ -26,6 +29,46 @@ OPEN_FILES = 32
 
 TEMPORARY = ".australis-tmp"
 """The suffix of the file that an interrupted `replace` leaves behind until the next one."""
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file of a state directory; a symbolic link is refused with a `UserError`."""
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP and path.is_symlink():
+            raise linked(path) from None
+        raise
+
+
+def read_private(path: Path) -> bytes:
+    """The content of a file of a state directory."""
+    with open(open_private(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file of a state directory that need not outlive a crash."""
+    with open(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        file.write(data)
+
+
+def linked(path: Path) -> UserError:
+    """The error of a symbolic link in a state directory."""
+    return UserError(
+        "is a symbolic link, and no file of a state directory may be one: put the file itself"
+        " there, or remove the link",
+        name=str(path),
+    )
+
+
+def refuse_links(root: Path) -> None:
+    """Raise a `UserError` if there is a symbolic link below a directory."""
+    for directory, names, files in os.walk(root):
+        for name in (*names, *files):
+            path = Path(directory) / name
+            if path.is_symlink():
+                raise linked(path)
 
 
 @contextmanager
@@ -64,18 +107,18 @@ def read_text(path: Path | str) -> str:
         raise UserError(said, place=place) from None
 
 
-def make_directory(directory: Path) -> None:
+def make_directory(directory: Path, *, private: bool = True) -> None:
     """Create a directory and its parents, durably."""
     missing = [p for p in (directory, *directory.parents) if not p.exists()]
     for path in reversed(missing):
-        path.mkdir(exist_ok=True)
+        path.mkdir(0o700 if private else 0o777, exist_ok=True)
         sync_directory(path.parent)
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, *, private: bool = True) -> None:
     """Replace the content of a file, durably and atomically."""
     temporary = path.with_name(path.name + TEMPORARY)
-    _write_whole(temporary, data)
+    _write_whole(temporary, data, private)
     os.replace(temporary, path)
     sync_directory(path.parent)
 
@@ -83,20 +126,24 @@ def replace_file(path: Path, data: bytes) -> None:
 def write_first(path: Path, data: bytes) -> None:
     """Write a file durably and atomically, unless another process has already created it."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
-    _write_whole(temporary, data)
+    _write_whole(temporary, data, private=True)
     with suppress(FileExistsError):
         os.link(temporary, path)
     temporary.unlink()
     sync_directory(path.parent)
 
 
-def _write_whole(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+def _write_whole(path: Path, data: bytes, private: bool) -> None:
+    fd = _open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, private)
     try:
         write_all(fd, data)
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _open(path: Path, flags: int, private: bool) -> int:
+    return open_private(path, flags) if private else os.open(path, flags | os.O_CLOEXEC, 0o666)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -113,12 +160,13 @@ class FileDisk:
     descriptors and is never held while the device syncs data.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, private: bool = True) -> None:
         self.directory = directory
+        self._private = private
         self._lock = threading.Lock()
         self._open_fds: OrderedDict[str, int] = OrderedDict()
         with stopping("open", directory):
-            make_directory(directory)
+            make_directory(directory, private=private)
 
     def names(self) -> list[str]:
         with stopping("list", self.directory):
@@ -170,7 +218,7 @@ class FileDisk:
         path = self.directory / name
         with stopping("write", path), self._lock:
             self._forget(name)
-            replace_file(path, data)
+            replace_file(path, data, private=self._private)
 
     def remove(self, name: str) -> None:
         path = self.directory / name
@@ -190,7 +238,8 @@ class FileDisk:
         if fd is None:
             path = self.directory / name
             is_new = create and not path.exists()
-            fd = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o644)
+            flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+            fd = _open(path, flags, self._private)
             if is_new:
                 sync_directory(self.directory)
             self._open_fds[name] = fd
@@ -209,7 +258,7 @@ def lock_file(path: Path) -> int | None:
     """Lock a file, which the operating system frees after a crash; None if it is locked already."""
     with stopping("open", path):
         make_directory(path.parent)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = open_private(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -249,6 +298,8 @@ class DirectoryLock:
             holder = self.path.read_text(errors="replace").strip() or "unknown"
             raise UserError(f"is in use by another run (pid {holder})", name=str(self.path.parent))
         self._fd = fd
+        with stopping("open", self.path.parent):
+            self.path.parent.chmod(0o700)
         name_holder(fd, self.path, str(os.getpid()))
 
     def release(self) -> None:

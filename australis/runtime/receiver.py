@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,7 @@ import pyarrow as pa
 
 from australis.diagram.model import ARRIVAL, Source
 from australis.kernel.errors import AustralisError, Stopped, UserError
-from australis.runtime.files import FileDisk
-from australis.runtime.journal import Journal
+from australis.runtime.journal import open_journal
 from australis.runtime.source_log import SourceLog
 from australis.runtime.sources.inbox import Delivery, Inbox
 from australis.runtime.sources.replay import with_stimes
@@ -55,8 +55,8 @@ class Receiver:
         self._inbox = inbox
         self._size_us = buckets.size_us
         self._clock = clock
-        self._disk = FileDisk(state / "journal" / source.name)
-        self.journal = Journal(self._disk, writer.stream.row_schema)
+        directory = state / "journal" / source.name
+        self._disk, self.journal = open_journal(directory, writer.stream.row_schema)
         self._last_us = 0
         self._on_journalled = on_journalled
         self._lock = threading.Lock()
@@ -66,8 +66,11 @@ class Receiver:
 
     def step(self) -> bool:
         """Take waiting rows, or wait a while for some; returns whether the source has ended."""
-        if self._admit(self._inbox.take(self._patience_s())):
+        deliveries = self._inbox.take(self._patience_s())
+        if self._admit(deliveries):
             return True
+        if not deliveries:
+            self.journal.settle()
         stream = self._writer.stream
         if self._source.time == ARRIVAL:
             clock_us: int | None = self._now_us()
@@ -84,6 +87,8 @@ class Receiver:
             waiting, self._waiting = self._waiting, deque()
         for _, delivery in waiting:
             delivery.finish(Stopped("the source stopped before its standby had the rows"))
+        with suppress(Stopped):
+            self.journal.settle()
         self._disk.close()
 
     def acknowledge(self, rows: int) -> None:

@@ -1,7 +1,7 @@
 """The state directory of a running diagram: its layout, and the diagram it belongs to.
 
 state/
-  diagram.json          what the state belongs to
+  diagram.json          what the state belongs to: cluster, node, epoch, diagram
   schemas.json          the schema of each stream
   run.lock              who is using it
   logs/STREAM/          the stable log of each logged stream
@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,53 @@ import msgspec
 
 from australis.diagram.model import Diagram
 from australis.diagram.parts import operator_settings, source_settings
-from australis.kernel.errors import UserError
-from australis.runtime.files import replace_file
+from australis.kernel.durations import SECOND
+from australis.kernel.errors import Place, UserError
+from australis.runtime.files import make_directory
+from australis.runtime.sealed import read_sealed, write_sealed
 from australis.streams.schema import Schema, parse_schema
 
-FORMAT = 1
+FORMAT = 2
+DIAGRAM, SCHEMAS = "diagram.json", "schemas.json"
 _OF_THIS_RUN = ("run.lock", "spark.log", "spark.pid")
 _MAY_CHANGE = ("speed",)
 """The source options that change when tuples arrive, but not which."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Whose state a directory holds: the content of `diagram.json`."""
+
+    cluster: str
+    node: str
+    epoch_us: int
+    began_us: int | None
+    """When the cluster began on this machine; None where no source paces itself by that."""
+    diagram: dict[str, Any]
+
+    def refuse_owner(self, cluster: str, node: str, root: Path) -> None:
+        """Raise a `UserError` unless this is the state of that node."""
+        if (self.cluster, self.node) != (cluster, node):
+            raise UserError(
+                f"holds the state of node '{self.node}' of cluster '{self.cluster}', not that of"
+                f" node '{node}' of '{cluster}': put each directory back in its place, or name"
+                " another state directory",
+                name=str(root),
+            )
+
+    def refuse_epoch(self, epoch_us: int, place: Place | None) -> None:
+        """Raise a `UserError` unless streams begin at this time."""
+        if self.epoch_us != epoch_us:
+            raise UserError(
+                f"has the epoch {_moment(epoch_us)}, but its state begins at"
+                f" {_moment(self.epoch_us)}: put that back, or remove the state of every node to"
+                " begin anew",
+                name=self.cluster,
+                place=place,
+            )
+
+
+def _moment(time_us: int) -> str:
+    return datetime.fromtimestamp(time_us / SECOND, UTC).isoformat()
 
 
 class StateDirectory:
@@ -66,13 +106,13 @@ class StateDirectory:
     def open(self) -> None:
         """Create the directory; raises a `UserError` if it holds foreign files."""
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            make_directory(self.root)
             content = {path.name for path in self.root.iterdir()}
         except OSError as error:
             raise UserError(
                 f"cannot be used as state directory: {error.strerror}", name=str(self.root)
             ) from None
-        if content and not content & {"diagram.json", self.lock.name}:
+        if content and not content & {DIAGRAM, self.lock.name}:
             raise UserError(
                 "is not empty and is not a state directory of Australis", name=str(self.root)
             )
@@ -94,12 +134,10 @@ class StateDirectory:
         remedy: str = "run with --fresh to begin anew, or with another --state",
     ) -> None:
         """Raise a `UserError` for the state of another diagram, or of an older version of it."""
-        path = self.root / "diagram.json"
-        if not path.exists():
+        claim = self.claimed
+        if claim is None:
             return
-        changed = _first_change(
-            msgspec.json.decode(path.read_bytes()), _describe(diagram, functions)
-        )
+        changed = _first_change(claim.diagram, self.describe(diagram, functions))
         if changed is not None:
             parts = (*diagram.operators, *diagram.sources)
             part = next((p for p in parts if p.name == changed), None)
@@ -109,22 +147,35 @@ class StateDirectory:
                 place=part.place if part and part.place else diagram.place,
             )
 
-    def claim(self, diagram: Diagram, functions: dict[str, str]) -> None:
-        """Make this the state of the diagram; only once the diagram is known to be sound."""
-        described = msgspec.json.encode(_describe(diagram, functions))
-        replace_file(self.root / "diagram.json", msgspec.json.format(described))
+    @property
+    def claimed(self) -> Claim | None:
+        """Whose state this is; None if it is new."""
+        remedy = "`australis fsck --repair` takes it from another node, or run with --fresh"
+        found = read_sealed(self.root / DIAGRAM, DIAGRAM, remedy)
+        return None if found is None else msgspec.json.decode(found, type=Claim)
+
+    @staticmethod
+    def describe(diagram: Diagram, functions: dict[str, str]) -> dict[str, Any]:
+        """What must not change in a diagram as long as its state is kept."""
+        return _describe(diagram, functions)
+
+    def save_claim(self, claim: Claim) -> None:
+        """Store whose state this is."""
+        data = msgspec.json.format(msgspec.json.encode(claim))
+        write_sealed(self.root / DIAGRAM, DIAGRAM, data)
 
     def save_schemas(self, schemas: Mapping[str, Schema]) -> None:
         """Store the schemas from the analyser, so that the next start need not run it again."""
         described = {name: str(schema) for name, schema in schemas.items()}
-        replace_file(self.root / "schemas.json", msgspec.json.encode(described))
+        write_sealed(self.root / SCHEMAS, SCHEMAS, msgspec.json.encode(described))
 
     def load_schemas(self) -> dict[str, Schema] | None:
         """The schema of every stream as a run of this diagram found it; None before the first."""
-        path = self.root / "schemas.json"
-        if not path.exists():
+        remedy = "remove it, and the diagram is analysed again"
+        found = read_sealed(self.root / SCHEMAS, SCHEMAS, remedy)
+        if found is None:
             return None
-        saved = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        saved = msgspec.json.decode(found, type=dict[str, str])
         return {name: parse_schema(text) for name, text in saved.items()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 from australis.deployment.cluster import Cluster
 from australis.kernel.errors import Stopped, UserError
 from australis.runtime.admin import AdminClient
-from australis.runtime.files import make_directory, stopping
+from australis.runtime.files import make_directory, open_private, stopping
 from australis.runtime.node.events import FILE as EVENTS
 from australis.runtime.processes import end, identity, named_in, number
 from australis.runtime.state import StateDirectory
@@ -256,7 +257,7 @@ class Supervisor:
 def _spawn(log: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
     """A command of ours in a session of its own, and how long its log was before it."""
     make_directory(log.parent)
-    with log.open("ab") as out:
+    with open(open_private(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as out:
         before = out.tell()
         process = subprocess.Popen(
             [*COMMAND, *arguments],

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from australis.kernel.errors import Stopped
+from australis.kernel.errors import Damaged
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> BatchOffsets:
         ends = {msgspec.json.decode(source)["bucket"] for source in sources}
         (upto,) = ends
     except (OSError, ValueError, KeyError) as error:
-        raise Stopped(f"the checkpoint file {path} cannot be read: {error}") from None
+        raise Damaged(f"the checkpoint file {path} cannot be read: {error}") from None
     return BatchOffsets(upto, watermark_ms * 1000)
 
 

@@ -216,7 +216,9 @@ def end_processes(spark: SparkSession, modules: Sequence[str]) -> None:
 @contextmanager
 def _standard_error_to(log: Path | None) -> Iterator[None]:
     """Redirect the standard error of processes started meanwhile to a file."""
-    target = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    target = os.open(
+        log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
+    )
     saved = os.dup(2)
     os.dup2(target, 2)
     try:

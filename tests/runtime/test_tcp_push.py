@@ -16,11 +16,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from streams.sim_disk import SimDisk
 
 from australis.diagram.model import ARRIVAL, Source
-from australis.kernel.errors import Stopped, UserError
+from australis.kernel.errors import Damaged, Stopped, UserError
 from australis.runtime.files import FileDisk
-from australis.runtime.journal import Journal
+from australis.runtime.journal import SYNCED, Journal
 from australis.runtime.proxy import SourceProxy
 from australis.runtime.sources.inbox import Inbox
 from australis.runtime.sources.push import PushHandle
@@ -133,7 +134,7 @@ def test_dicts_frames_tables_and_batches(tmp_path: Path, bench: Bench) -> None:
         (1, "a"), (2, None), (3, "c"), (4, None), (5, "e"), (6, "f"),
     ]  # fmt: skip
     assert proxy.stats.rows == 6
-    assert not list((tmp_path / "journal" / "s").iterdir())
+    assert not list((tmp_path / "journal" / "s").glob("*.rows"))
 
 
 @pytest.mark.parametrize(
@@ -349,14 +350,15 @@ def test_a_torn_journal_record_is_cut(tmp_path: Path, bench: Bench, damage: str)
     live, crashed = tmp_path / "live", tmp_path / "crashed"
     proxy = bench.start(live, clock=Clock())
     handle(proxy).push([{"n": 1}])
-    segment = next((live / "journal" / "s").iterdir())
-    whole = segment.stat().st_size
+    segment = next((live / "journal" / "s").glob("*.rows"))
+    whole, mark = segment.stat().st_size, segment.with_name(SYNCED).read_bytes()
     handle(proxy).push([{"n": 2}])
     shutil.copytree(live, crashed)
     torn = crashed / "journal" / "s" / segment.name
     data = torn.read_bytes()
     tails = {"garbage": b"\xff" * 50, "half a record": data[whole : whole + 40], "zeros": bytes(64)}
     torn.write_bytes(data[:whole] + tails[damage])
+    torn.with_name(SYNCED).write_bytes(mark)
     again = bench.start(crashed, clock=Clock(START + 10))
     handle(again).push([{"n": 3}])
     until(lambda: again.stats.boundary_us > 0)
@@ -405,26 +407,73 @@ def test_journal_segments_go_when_the_log_has_their_rows(tmp_path: Path) -> None
         journal.append(2 * number, rows_of(2 * number, 2 * number + 1))
     assert numbers_in(journal, 3) == [3, 4, 5, 6, 7, 8, 9]
     journal.forget(5)
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.glob("*.rows"))) == 3
     again = Journal(FileDisk(tmp_path), schema, segment_bytes=1)
     assert again.next_row == 10
     assert numbers_in(again, 5) == [5, 6, 7, 8, 9]
     with pytest.raises(Stopped, match="the journal lacks the rows 1 to 3"):
         numbers_in(again, 1)
     again.forget(10)
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("*.rows"))
+    assert Journal(FileDisk(tmp_path), schema, segment_bytes=1).next_row is None
 
 
 def test_damage_in_the_middle_of_the_journal_is_not_passed_over(tmp_path: Path) -> None:
     journal = Journal(FileDisk(tmp_path), rows_of(0).schema)
     for number in range(3):
         journal.append(number, rows_of(number))
-    (segment,) = tmp_path.iterdir()
+    (segment,) = tmp_path.glob("*.rows")
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 0xFF
     segment.write_bytes(data)
     with pytest.raises(Stopped, match="is damaged at byte"):
         Journal(FileDisk(tmp_path), rows_of(0).schema)
+
+
+def disk_with(files: dict[str, bytes]) -> SimDisk:
+    disk = SimDisk()
+    for name, data in files.items():
+        disk.replace(name, data)
+    return disk
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 1], ids=["one segment", "a segment each"])
+def test_damage_of_a_journal_never_loses_a_row_silently(segment_bytes: int) -> None:
+    """Any byte of any file is flipped, and any file is cut anywhere, or lost."""
+    disk, schema = SimDisk(), rows_of(0).schema
+    journal = Journal(disk, schema, segment_bytes=segment_bytes)
+    for number in range(3):
+        journal.append(number, rows_of(number))
+    whole, found = disk.content(), {"same": 0, "damaged": 0}
+
+    def tried(files: dict[str, bytes]) -> None:
+        try:
+            assert numbers_in(Journal(disk_with(files), schema), 0) == [0, 1, 2], files
+            found["same"] += 1
+        except Damaged:
+            found["damaged"] += 1
+
+    for name, data in whole.items():
+        tried({other: before for other, before in whole.items() if other != name})
+        for at in range(len(data)):
+            flipped = bytearray(data)
+            flipped[at] ^= 1 << at % 8
+            tried(whole | {name: bytes(flipped)})
+            tried(whole | {name: data[:at]})
+    assert found["damaged"] > found["same"] > 0
+
+
+def test_a_mark_outlives_a_power_cut_once_it_is_settled() -> None:
+    disk = SimDisk()
+    journal = Journal(disk, rows_of(0).schema)
+    journal.append(0, rows_of(0))
+    journal.append(1, rows_of(1))
+    journal.settle()
+    disk.crash()
+    (name,) = (name for name in disk.names() if name.endswith(".rows"))
+    disk.cut(name, disk.size(name) - 1)
+    with pytest.raises(Damaged, match="rows 1 to 1 were written there and may have been ackn"):
+        Journal(disk, rows_of(0).schema)
 
 
 def test_a_journal_that_ends_before_the_log_is_noticed(tmp_path: Path, bench: Bench) -> None:

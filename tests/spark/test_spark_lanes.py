@@ -360,3 +360,42 @@ def test_a_fork_before_the_first_batch(make: Callable[..., Lanes]) -> None:
     one.lanes.drop(DropLane("counts", 1))
     one.run(BASE + 4, BASE + 8)
     assert one.logged(BASE, BASE + 8) == one.wanted(BASE, BASE + 8)
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("what", ["state/0/*/*.changelog", "commits/*", "offsets/*", "metadata"])
+def test_a_damaged_checkpoint_is_set_aside_before_spark_reads_it(
+    make: Callable[..., Lanes], what: str
+) -> None:
+    one = make("a", warm=False)
+    one.open()
+    for upto in range(BASE + 4, BASE + 13, 4):
+        one.run(upto - 4, upto)
+    one.lanes.close()
+    checkpoint = one.directory / "checkpoints" / "counts"
+    assert (checkpoint / "manifest").exists()
+    newest = max(
+        checkpoint.glob(what), key=lambda path: int(path.stem) if path.stem.isdigit() else 0
+    )
+    _flip(newest)
+    assert one.open() == EMPTY
+    assert (one.directory / "damaged" / "counts" / "checkpoints" / "metadata").exists()
+    one.run(BASE, BASE + 12)
+    assert one.logged(BASE, BASE + 12) == one.wanted(BASE, BASE + 12)
+
+
+def test_a_lane_goes_on_from_a_whole_checkpoint_that_was_checked(
+    make: Callable[..., Lanes],
+) -> None:
+    one = make("a", warm=False)
+    one.open()
+    one.run(BASE, BASE + 8)
+    one.lanes.close()
+    assert one.open().upto == BASE + 8
+    one.run(BASE + 8, BASE + 12)
+    assert one.logged(BASE, BASE + 12) == one.wanted(BASE, BASE + 12)

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from australis.kernel.ids import MAX_BUCKET
+from australis.runtime.files import write_private
 from australis.runtime.logs import SharedLog
 from australis.runtime.node.wire import WireError
 from australis.streams.buckets import END_OF_STREAM_US
@@ -37,6 +38,7 @@ def pack(log: SharedLog, upto: int, to: Path, most_bytes: int = MAX_BYTES) -> No
     entered = msgspec.json.encode(log.entries_between(after, upto))
     told = {_TRIMMED_UPTO: str(after), _DIGEST: f"{digest.base} {digest.value}", _ENTERED: entered}
     schema = log.schema.arrow.with_metadata(told)
+    write_private(to, b"")
     with pa.OSFile(str(to), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for number, batch in log.read(after, upto):
             writer.write_batch(batch, custom_metadata={_BUCKET: str(number)})

@@ -11,6 +11,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from australis.kernel.errors import UserError
+from australis.runtime.files import open_private
+
 MAX_LINE_LENGTH = 4000
 """The largest number of characters of a text; a longer one keeps its beginning and its end."""
 
@@ -44,10 +47,10 @@ class JsonLines:
                 self.close()
                 os.replace(self.path, before(self.path))
             if self._fd is None:
-                self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+                self._fd = open_private(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
                 self._size = os.fstat(self._fd).st_size
             self._size += os.write(self._fd, data)
-        except OSError:
+        except (OSError, UserError):
             self.lost += len(lines)
             self.close()
 

@@ -19,7 +19,6 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from australis.diagram.model import Source
-from australis.kernel.errors import Stopped
 from australis.kernel.machine import Event
 from australis.protocols.dpc.effects import LimitSource, RestoredLog
 from australis.protocols.dpc.messages import Bucket
@@ -35,17 +34,20 @@ from australis.protocols.dpc.source_pair import (
     Standing,
     StoreCopy,
 )
-from australis.runtime.files import FileDisk, make_directory, replace_file
-from australis.runtime.journal import Journal
+from australis.runtime.files import FileDisk, make_directory, stopping
+from australis.runtime.journal import Journal, open_journal
 from australis.runtime.logs import SharedLog
 from australis.runtime.node.events import Tell
 from australis.runtime.node.feed import SourceFeed
 from australis.runtime.node.wire_dpc import MAX_COPY_BUCKETS
 from australis.runtime.proxy import JOURNALLED
+from australis.runtime.sealed import read_sealed, seal, write_sealed
 from australis.runtime.source_log import CopyMemo, decode_memo
 from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.source import row_schema
 
+STANDING, WITNESS = "standing", "witness"
+"""The files of what a proxy is, and of which of the two leads."""
 COPY_BYTES = 16 << 20
 """The approximate largest size of a copy, of its log and of its journal each."""
 AHEAD_BYTES = 16 << 20
@@ -95,7 +97,7 @@ class PairedSource:
     @property
     def standing(self) -> Standing:
         """What the member was when its node stopped."""
-        return read_standing(self._directory / "standing")
+        return read_standing(self._directory / STANDING)
 
     @property
     def rows(self) -> int:
@@ -117,8 +119,8 @@ class PairedSource:
 
     def _open_journal(self) -> None:
         if self._source.kind in JOURNALLED:
-            self._disk = FileDisk(self._directory / "journal" / self._source.name)
-            self._journal = Journal(self._disk, row_schema(self._source.schema))
+            directory = self._directory / "journal" / self._source.name
+            self._disk, self._journal = open_journal(directory, row_schema(self._source.schema))
 
     def _close_journal(self) -> None:
         if self._disk is not None:
@@ -164,7 +166,7 @@ class PairedSource:
 
     def save(self, effect: SaveStanding) -> None:
         """Make the standing durable."""
-        write_standing(self._directory / "standing", effect.standing)
+        write_standing(self._directory / STANDING, effect.standing)
         view = effect.standing.view
         if view.epoch > self._told:
             self._told = view.epoch
@@ -351,15 +353,24 @@ def _write_rows(journal: Journal, copy: SourceCopy) -> None:
 
 def read_standing(path: Path) -> Standing:
     """The standing in a file; that of a new member if there is none."""
-    if not path.exists():
-        return Standing()
-    try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=Standing)
-    except msgspec.DecodeError:
-        raise Stopped(f"{path} is damaged: remove the state of this node to copy it anew") from None
+    remedy = "remove the state of this node to copy it anew"
+    if path.name == WITNESS:
+        remedy = "restore it; without it the source stays with the node that leads it"
+    found = read_sealed(path, _what(path), remedy)
+    return Standing() if found is None else msgspec.msgpack.decode(found, type=Standing)
 
 
 def write_standing(path: Path, standing: Standing) -> None:
     """Write a standing durably."""
-    make_directory(path.parent)
-    replace_file(path, msgspec.msgpack.encode(standing))
+    with stopping("write", path):
+        make_directory(path.parent)
+    write_sealed(path, _what(path), msgspec.msgpack.encode(standing))
+
+
+def new_standing(path: Path) -> bytes:
+    """The content of the file of a new member, or of a new witness."""
+    return seal(_what(path), msgspec.msgpack.encode(Standing()))
+
+
+def _what(path: Path) -> str:
+    return f"{path.name} of {path.parent.name}"

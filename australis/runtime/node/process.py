@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -30,7 +30,7 @@ from australis.deployment.cluster import LOOPBACK, Cluster, machine_name, sink_m
 from australis.deployment.sinks import readers, sink_places
 from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram, Sink, Source
-from australis.kernel.durations import MILLISECOND, SECOND
+from australis.kernel.durations import SECOND
 from australis.kernel.errors import AustralisError, Damaged, Stopped, UserError, unknown_name
 from australis.kernel.machine import Event, Message, SetTimer
 from australis.node.hosts import (
@@ -63,13 +63,13 @@ from australis.reference import ReferenceEngine
 from australis.runtime.certs import Credentials, caller
 from australis.runtime.certs import load as load_credentials
 from australis.runtime.checks import check_parts
-from australis.runtime.epoch import began_us
-from australis.runtime.files import DirectoryLock, FileDisk, make_directory, replace_file
+from australis.runtime.files import DirectoryLock, FileDisk, make_directory, refuse_links
 from australis.runtime.json_values import iso_time
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
 from australis.runtime.node.clocks import Clocks
 from australis.runtime.node.damaged import Damages
+from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
 from australis.runtime.node.entries import Entries
@@ -80,7 +80,13 @@ from australis.runtime.node.lane_work import LaneWork
 from australis.runtime.node.lanes import Lanes, LaneSettings
 from australis.runtime.node.links import connect, greeted
 from australis.runtime.node.memory import spark_settings
-from australis.runtime.node.paired import PairedSource, read_standing, write_standing
+from australis.runtime.node.paired import (
+    STANDING,
+    WITNESS,
+    PairedSource,
+    read_standing,
+    write_standing,
+)
 from australis.runtime.node.phase_log import (
     PhaseLog,
     tell_differences,
@@ -98,7 +104,7 @@ from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.node.trace import TraceFile
 from australis.runtime.processes import outlive
 from australis.runtime.sinks import SinkWriter, open_sink
-from australis.runtime.state import StateDirectory, digest
+from australis.runtime.state import digest
 from australis.spark.analyse import analyse
 from australis.spark.functions import function_digests
 from australis.streams.buckets import END_OF_STREAM_US
@@ -158,7 +164,7 @@ class Node:
         self._on_error = on_error
         self._directory = directory or base / cluster.state / name
         self._layout = Layout(self._directory, flat=directory is not None)
-        self.state = StateDirectory(self._directory)
+        self.state = NodeDirectory(cluster, name, base, self._layout)
         self._options = dpc_options(cluster, diagram)
         if not settings.tentative:
             self._options = waiting(self._options)
@@ -214,6 +220,8 @@ class Node:
             settings.on_step,
         )
         self._incarnation = 0
+        self._began_us: int | None = None
+        """When the cluster began on this machine, for sources that pace themselves by that."""
         self._guests = itertools.count()
         self._closed = False
         self.schemas: dict[str, Schema] = {}
@@ -242,6 +250,9 @@ class Node:
             self.state.open()
         make_directory(self._directory)
         self._lock.acquire()
+        refuse_links(self._directory)
+        if not self._settings.fresh:
+            self.state.refuse_foreign()
         self.events.open()
         if self._cluster.tls is not None:
             tls = self._cluster.tls
@@ -253,11 +264,13 @@ class Node:
         if self._settings.fresh:
             self.state.clear()
             self.events.open()
-        self.state.claim(self._diagram, functions)
+        paced = self._here and not self._settings.bounded
+        began = self._clock.now if paced else None
+        self._began_us = self.state.claim(self._diagram, functions, began)
         if self._computes and self._place.engine == "spark":
             self.state.save_schemas(self.schemas)
         self._exchange.clear()
-        self._incarnation = self._next_incarnation()
+        self._incarnation = self.state.next_incarnation()
         self._entries.begin(self._incarnation)
         if self._place.trace:
             self._driver.trace = TraceFile(self._directory, self.name)
@@ -335,21 +348,13 @@ class Node:
         assert self._cluster.epoch_us is not None
         return self._cluster.epoch_us
 
-    def _next_incarnation(self) -> int:
-        """A number higher than in every incarnation before, even on a disk that was lost."""
-        path = self._directory / "incarnation"
-        before = int(path.read_text()) if path.exists() else 0
-        incarnation = max(before + 1, (time.time_ns() // 1000 - self._epoch_us) // MILLISECOND, 1)
-        replace_file(path, str(incarnation).encode())
-        return incarnation
-
     def _open_replica(self, fragment: Fragment, first: dict[str, Event]) -> None:
         name = machine_name(fragment.name, self.name)
         config = next(r for r in self.topology.replicas if r.name == name)
         plans = {plan.output: plan for plan in fragment.plans}
         rng = random.Random(f"{name} {self._incarnation}")
         machine = ReplicaMachine(config, self._options, rng)
-        lanes = self._open_lanes(self._layout.lanes(name), plans, alone=not config.peers)
+        lanes = self._open_lanes(self.state.replica(name), plans, alone=not config.peers)
         work = LaneWork(plans, lambda: self._driver.entry)
         engine = LiveEngine(
             *(name, lanes, work, self._driver.post, self._exchange.install),
@@ -420,19 +425,22 @@ class Node:
 
     def _open_source(self, stream: str, first: dict[str, Event]) -> None:
         source = next(s for s in self._diagram.sources if s.name == stream)
+        paired = stream in self.topology.pairs
+        directory = self.state.source(stream, *([STANDING] if paired else []))
+        if not paired and (directory / STANDING).exists():
+            self._refuse_stale(stream)
         disk = FileDisk(self._layout.source_log(stream))
         self._disks.append(disk)
         size = self._segment_bytes(stream)
         log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
         if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
-            base, paired = self.base_bucket, stream in self.topology.pairs
+            base = self.base_bucket
             # A log that begins anew is told from an earlier one by its digest, from the first on;
             # a standby's is a copy, and begins with that of the one that leads.
             log.restart_at(base, digest=(base, 0 if paired else secrets.randbits(62)))
-        if stream in self.topology.pairs:
+        if paired:
             self._open_member(source, log, first)
             return
-        self._refuse_stale(stream)
         machine = SourceMachine(stream, self.topology.sources[stream], self._options)
         feed = self._open_feed(source, log, machine)
         self._machines.open(SourceHost(machine, self, feed))
@@ -446,23 +454,20 @@ class Node:
         )
         first[stream] = Started(self._incarnation, (restored,))
 
-    def _refuse_stale(self, stream: str) -> None:
+    def _refuse_stale(self, stream: str) -> NoReturn:
         """Refuse the log of a source that had a standby, which may have gone on without this node."""
-        if (self._layout.source(stream) / "standing").exists():
-            raise UserError(
-                "had a standby, which may have gone on with its log: keep it, or begin anew with"
-                " another 'state'",
-                name=stream,
-                place=self._cluster.place_of("sources", stream),
-            )
+        raise UserError(
+            "had a standby, which may have gone on with its log: keep it, or begin anew with"
+            " another 'state'",
+            name=stream,
+            place=self._cluster.place_of("sources", stream),
+        )
 
     def _open_feed(
         self, source: Source, log: SharedLog, machine: SourceMachine, member: str = ""
     ) -> SourceFeed:
-        stream, began = source.name, None
-        if not self._settings.bounded:
-            state = self._base / self._cluster.state
-            began = began_us(state, self._clock.now()), self._epoch_us
+        stream = source.name
+        began = None if self._began_us is None else (self._began_us, self._epoch_us)
         return SourceFeed(
             source,
             log,
@@ -504,7 +509,7 @@ class Node:
         for stream, pair in self.topology.pairs.items():
             if self._router.places[pair.witness] != self.name:
                 continue
-            path = self._layout.source(stream) / "witness"
+            path = self.state.source(stream, WITNESS) / WITNESS
             machine = SourceWitness(stream, read_standing(path).view)
             save = partial(self._save_view, path)
             self._machines.open(WitnessHost(pair.witness, machine, self, save))

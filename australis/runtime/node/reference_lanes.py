@@ -31,17 +31,27 @@ from australis.protocols.dpc.effects import (
     TentativeDone,
 )
 from australis.reference import ReferenceEngine
-from australis.runtime.files import FileDisk, make_directory, replace_file
+from australis.runtime.files import FileDisk, make_directory
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import excerpt
 from australis.runtime.node.damaged import OutputFiles
 from australis.runtime.node.held import FindLog, read_spans
 from australis.runtime.node.lanes import LaneSettings, Report
 from australis.runtime.node.wire import WireError
+from australis.runtime.sealed import read_sealed, unseal, write_sealed
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
 from australis.streams.schema import Schema
 
 CHECKPOINT = "state"
+
+
+def _what(output: str) -> str:
+    return f"checkpoint of {output}"
+
+
+def read_checkpoint(path: Path, output: str) -> bytes | None:
+    """The checkpoint of an output as it was written; None before the first."""
+    return read_sealed(path, _what(output), "its replica begins anew at its next start")
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
@@ -120,8 +130,8 @@ class ReferenceLanes:
     def _restored(self, output: str, base: int) -> RestoredLog:
         lane = self._lanes[output]
         upto = base
-        if lane.checkpoint.exists():
-            saved = msgspec.msgpack.decode(lane.checkpoint.read_bytes(), type=_Saved)
+        saved = self._saved(lane)
+        if saved is not None:
             lane.state, upto = lane.engine.decode(saved.state), saved.upto
             if upto > lane.log.closed:  # what lies between would be missing in the log
                 raise Damaged(
@@ -133,6 +143,11 @@ class ReferenceLanes:
         log = lane.log
         digest = log.digest(log.closed)
         return RestoredLog(output, upto, log.trimmed_upto, log.closed, digest=digest)
+
+    def _saved(self, lane: _Lane) -> _Saved | None:
+        """The checkpoint of a lane; None before the first."""
+        data = read_checkpoint(lane.checkpoint, lane.plan.output)
+        return None if data is None else msgspec.msgpack.decode(data, type=_Saved)
 
     def start(self, report: Report) -> None:
         self._report = report
@@ -217,7 +232,8 @@ class ReferenceLanes:
 
     def _save(self, lane: _Lane) -> None:
         state = lane.engine.encode(lane.state)
-        replace_file(lane.checkpoint, msgspec.msgpack.encode(_Saved(lane.state.upto, state)))
+        data = msgspec.msgpack.encode(_Saved(lane.state.upto, state))
+        write_sealed(lane.checkpoint, _what(lane.plan.output), data)
 
     def _skip(self, effect: SkipAhead) -> None:
         lane = self._lanes[effect.output]
@@ -249,20 +265,18 @@ class ReferenceLanes:
 
     def snapshot(self, output: str, to: Path) -> int:
         lane = self._lanes[output]
-        try:
-            data = lane.checkpoint.read_bytes()
-        except FileNotFoundError:
-            raise Stopped(f"there is no checkpoint of '{output}' yet") from None
-        upto = msgspec.msgpack.decode(data, type=_Saved).upto
-        (to / CHECKPOINT).write_bytes(data)
-        excerpt.pack(lane.log, upto, to / excerpt.LOG)
-        return upto
+        saved = self._saved(lane)
+        if saved is None:
+            raise Stopped(f"there is no checkpoint of '{output}' yet")
+        write_sealed(to / CHECKPOINT, _what(output), msgspec.msgpack.encode(saved))
+        excerpt.pack(lane.log, saved.upto, to / excerpt.LOG)
+        return saved.upto
 
     def install(self, output: str, upto: int, files: Path, ahead_us: int = 0) -> int:
         lane = self._lanes[output]
         try:
-            data = (files / CHECKPOINT).read_bytes()
-            saved = msgspec.msgpack.decode(data, type=_Saved)
+            data = unseal(_what(output), (files / CHECKPOINT).read_bytes())
+            saved = msgspec.msgpack.decode(data or b"", type=_Saved)
             state = lane.engine.decode(saved.state)
             log = excerpt.Excerpt(files / excerpt.LOG, lane.log, saved.upto)
         except WireError:
@@ -270,7 +284,7 @@ class ReferenceLanes:
         except Exception as error:
             raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
         log.replace(lane.log, ahead_us=ahead_us)
-        replace_file(lane.checkpoint, data)
         lane.state = state
+        self._save(lane)
         lane.forks.clear()
         return log.trimmed_upto

@@ -13,7 +13,7 @@ import msgspec
 
 from australis.protocols.dpc.effects import RememberSources
 from australis.protocols.dpc.messages import LogDigest
-from australis.runtime.files import TEMPORARY, make_directory, stopping
+from australis.runtime.files import TEMPORARY, make_directory, read_private, stopping, write_private
 from australis.streams.frames import frame, whole_frames
 
 DIRECTORY = "read"
@@ -27,7 +27,7 @@ def write_read(root: Path, effect: RememberSources) -> None:
     with stopping("write", path):
         if not path.parent.exists():
             make_directory(path.parent)
-        temporary.write_bytes(frame(msgspec.msgpack.encode(effect.read)))
+        write_private(temporary, frame(msgspec.msgpack.encode(effect.read)))
         os.replace(temporary, path)
 
 
@@ -37,7 +37,7 @@ def load_read(root: Path, output: str) -> Read:
     if not path.exists():
         return ()
     with stopping("read", path):
-        data = path.read_bytes()
+        data = read_private(path)
     for _, payload in whole_frames(data):
         return msgspec.msgpack.decode(payload, type=Read)
     return ()

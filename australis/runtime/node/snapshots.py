@@ -17,7 +17,7 @@ import msgspec
 import pyarrow.flight as fl
 
 from australis.kernel.ids import MAX_BUCKET
-from australis.runtime.files import make_directory, stopping, sync_directory
+from australis.runtime.files import make_directory, open_private, stopping, sync_directory
 from australis.runtime.node.wire import MAX_NAME_LENGTH, WireError, short
 
 ACTION = "snapshot"
@@ -105,8 +105,9 @@ class _Files:
             with stopping("write", path):
                 if name != self._name:
                     self.close()
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    self._file, self._name = path.open("ab"), name
+                    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+                    fd = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+                    self._file, self._name = os.fdopen(fd, "ab"), name
                 assert self._file is not None
                 self._file.write(data)
         except Exception as error:

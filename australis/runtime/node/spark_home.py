@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
+from australis.runtime.files import replace_file
 from australis.runtime.flight_port import FACTORY
 from australis.runtime.node.spark_work import Query
 from australis.runtime.processes import identity
@@ -66,7 +67,7 @@ class SparkHome:
                     preload=FACTORY.partition(":")[0],
                 )
                 self.pid = process_id(self._session)
-                self._state.spark_pid.write_text(identity(self.pid))
+                replace_file(self._state.spark_pid, identity(self.pid).encode())
             return self._session
 
     @contextmanager

@@ -42,7 +42,13 @@ from australis.protocols.dpc.effects import (
     StableDone,
     TentativeDone,
 )
-from australis.runtime.files import FileDisk, make_directory, replace_file, sync_directory
+from australis.runtime.files import (
+    FileDisk,
+    make_directory,
+    replace_file,
+    sync_directory,
+    write_private,
+)
 from australis.runtime.flight import LaneServer
 from australis.runtime.flight_port import FACTORY
 from australis.runtime.logs import SharedLog, decode_state, encode_state
@@ -51,6 +57,7 @@ from australis.runtime.node.damaged import OutputFiles
 from australis.runtime.node.events import WARNING
 from australis.runtime.node.held import FindLog, HeldInputs
 from australis.runtime.node.lanes import LaneSettings, Report
+from australis.runtime.node.manifest import Manifest
 from australis.runtime.node.spark_work import Finished, Query, Work
 from australis.runtime.node.stalls import StallWatch
 from australis.runtime.node.wire import WireError
@@ -234,6 +241,7 @@ class SparkLanes:
             log.restart_at(base)
             stable.batch_id = -1
             installing.unlink()
+        stable.files.verify()
         n = last_commit(stable.checkpoint)
         if n is None and log.boundary_us < self._buckets.end(base):
             log.restart_at(base)
@@ -373,6 +381,8 @@ class SparkLanes:
         if self._server is not None:
             self._server.shutdown()
         for one in self._outputs.values():
+            with suppress(Stopped):
+                one.stable.files.add_commit(one.stable.batch_id)
             one.disk.close()
 
     # --- the stable lane -----------------------------------------------------------------
@@ -412,7 +422,10 @@ class SparkLanes:
     def _asked(self, query: Query) -> None:
         """Report the last batch's checkpoint, whose commit is on disk once Spark asks again."""
         one = self._outputs.get(query.name)
-        if one is None or not one.wants_checkpoint:
+        if one is None:
+            return
+        query.files.add_commit(query.batch_id)
+        if not one.wants_checkpoint:
             return
         if (query.checkpoint / "commits" / str(query.batch_id)).exists():
             one.wants_checkpoint = False
@@ -423,6 +436,7 @@ class SparkLanes:
         if one is None:
             self._tentative_done(query, finished)
             return
+        query.files.add_new()  # before the log has results that rest on them
         if state is not None:
             # A lane that has begun behind what is gone computes buckets before those of its log.
             new = [(number, batch) for number, batch in finished if number > one.log.closed]
@@ -594,10 +608,11 @@ class SparkLanes:
                 if n is None:
                     raise Stopped(f"there is no checkpoint of '{output}' yet")
                 clone(stable.checkpoint, to, n)
+                stable.files.copy_to(to)
             finally:
                 stable.held = False
             upto, memo = stable.at, encode_state(stable.output.state)
-        (to / MEMO).write_bytes(memo)
+        write_private(to / MEMO, memo)
         excerpt.pack(one.log, upto, to / excerpt.LOG)
         return upto
 
@@ -609,6 +624,7 @@ class SparkLanes:
         memo = (files / MEMO).read_bytes()
         try:
             state = decode_state(memo, one.log.schema)
+            Manifest(files).verify()
         except Exception as error:
             raise WireError(f"a snapshot of '{output}' that is none: {error!r}") from None
         with self._changed:
@@ -674,6 +690,7 @@ class SparkLanes:
                 one.stable = self._query(
                     output, one.plan, one.merged, one.log, state, old.checkpoint, at
                 )
+                one.stable.files.verify()
                 self._work.lanes[output] = one.stable
             if self._server is not None:
                 self._start(one, one.stable)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from australis.diagram.fragments import Plan
 from australis.runtime.node.held import FindLog, HeldInputs
 from australis.runtime.node.lanes import ROWS_PER_BATCH
+from australis.runtime.node.manifest import Manifest
 from australis.spark.checkpoint import batch_offsets
 from australis.spark.lane import Lane
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
@@ -55,6 +56,8 @@ class Query:
     """The last bucket that the query may read."""
     work: HeldInputs
     """The buckets after `at` that have arrived."""
+    files: Manifest
+    """The checksums of the files of its checkpoint."""
     staged: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     batch_id: int = -1
     """The last micro-batch that the query has committed."""
@@ -95,6 +98,7 @@ class Query:
             at,
             at,
             HeldInputs(plan.inputs, find_log),
+            Manifest(checkpoint),
             batch_id=output.state.batch_id,
         )
 

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from australis.diagram.model import Sink
 from australis.kernel.errors import UserError
-from australis.runtime.files import make_directory, replace_file, stopping
+from australis.runtime.files import make_directory, stopping
+from australis.runtime.sealed import read_sealed, write_sealed
 
 
 class SinkWriter(Protocol):
@@ -59,26 +60,48 @@ def run_mark(state: Path, sink: Sink, *, fresh: bool = False) -> str:
     path = state / "sinks" / f"{sink.name}.run"
     with stopping("write", path):
         make_directory(path.parent)
-        if fresh or not path.exists():
-            replace_file(path, uuid.uuid4().hex.encode())
-        return f"{path.read_text()} {sink.stream}"
+    found = None if fresh else read_mark(path)
+    if found is None:
+        found = uuid.uuid4().hex.encode()
+        write_sealed(path, _mark_of(path), found)
+    return f"{found.decode()} {sink.stream}"
 
 
-def load_position(path: Path) -> Position | None:
-    """The position in a file; None if there is no file."""
-    with stopping("read", path):
-        if not path.exists():
-            return None
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=Position)
-        except msgspec.DecodeError:
-            raise UserError(f"has a position file that cannot be read: {path}") from None
+def read_mark(path: Path) -> bytes | None:
+    """The mark in a file; None if there is no file."""
+    remedy = "remove it and the output of the sink, or name another output, to write it anew"
+    return read_sealed(path, _mark_of(path), remedy)
 
 
-def save_position(path: Path, position: Position) -> None:
-    """Store a position, durably and atomically."""
-    with stopping("write", path):
-        replace_file(path, msgspec.json.encode(position))
+def _mark_of(path: Path) -> str:
+    return f"mark of {path.name.removesuffix('.run')}"
+
+
+class PositionFile:
+    """The file that holds a sink's position."""
+
+    def __init__(self, path: Path, what: str, remedy: str, *, private: bool = True) -> None:
+        """A file with this content; `remedy` says what to do when it is damaged."""
+        self.path = path
+        self._what = what
+        self._remedy = remedy
+        self._private = private
+
+    def load(self) -> Position | None:
+        """The position in the file; None if there is no file."""
+        found = read_sealed(self.path, self._what, self._remedy, private=self._private)
+        return None if found is None else msgspec.json.decode(found, type=Position)
+
+    def save(self, position: Position) -> None:
+        """Store a position, durably and atomically."""
+        data = msgspec.json.encode(position)
+        write_sealed(self.path, self._what, data, private=self._private)
+
+
+def kept_in_state(path: Path) -> PositionFile:
+    """The position of a sink without a file of its own, in the state directory."""
+    what = f"position of {path.name.removesuffix('.position')}"
+    return PositionFile(path, what, "remove it, and the sink gets what logs still hold again")
 
 
 def after(batch: pa.RecordBatch, last_id: int) -> pa.RecordBatch:
@@ -96,8 +119,8 @@ def last_id_of(batch: pa.RecordBatch) -> int:
 class PositionedSink:
     """A sink that stores its position in a file; it leaves out tuples up to its last id."""
 
-    def __init__(self, path: Path, durable: Position) -> None:
-        self._path = path
+    def __init__(self, file: PositionFile, durable: Position) -> None:
+        self._file = file
         self._durable = durable
         self._last_id = durable.last_id
 
@@ -117,7 +140,7 @@ class PositionedSink:
         """See `SinkWriter`."""
         if self._last_id != self._durable.last_id:
             durable = self._sync()
-            save_position(self._path, durable)
+            self._file.save(durable)
             self._durable = durable
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from australis.kernel.errors import Stopped
-from australis.runtime.sinks.base import Position, PositionedSink, last_id_of, load_position
+from australis.runtime.sinks.base import Position, PositionedSink, kept_in_state, last_id_of
 
 MAX_QUEUED_BATCHES = 16
 """The largest number of batches by which an iterator's writer is ahead of its reader."""
@@ -26,7 +26,8 @@ class CallbackSink(PositionedSink):
     """Calls a function with the tuples of a stream."""
 
     def __init__(self, call: Callable[[Any], object], path: Path, *, rows: bool = False) -> None:
-        super().__init__(path, load_position(path) or Position())
+        file = kept_in_state(path)
+        super().__init__(file, file.load() or Position())
         self._call = call
         self._rows = rows
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from australis.runtime.json_values import json_objects
-from australis.runtime.sinks.base import Position, PositionedSink, load_position
+from australis.runtime.sinks.base import Position, PositionedSink, kept_in_state
 
 MAX_WIDTH = 40
 """The largest width that aligns columns; wider values are printed whole."""
@@ -24,7 +24,8 @@ class ConsoleSink(PositionedSink):
     """Prints tuples to a text stream."""
 
     def __init__(self, stream: TextIO, path: Path) -> None:
-        super().__init__(path, load_position(path) or Position())
+        file = kept_in_state(path)
+        super().__init__(file, file.load() or Position())
         self._stream = stream
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
         self._on_terminal = stream.isatty()

@@ -15,13 +15,14 @@ import pyarrow as pa
 from australis.kernel.errors import UserError
 from australis.runtime.files import FileDisk
 from australis.runtime.json_values import json_objects
-from australis.runtime.sinks.base import (
-    Position,
-    PositionedSink,
-    foreign,
-    load_position,
-    save_position,
-)
+from australis.runtime.sinks.base import Position, PositionedSink, PositionFile, foreign
+
+
+def position_file(path: Path) -> PositionFile:
+    """The position of a sink that writes to this path."""
+    remedy = "remove it and the output beside it to write both anew, or name another output"
+    place = path.with_name(path.name + ".position")
+    return PositionFile(place, "position of a jsonl sink", remedy, private=False)
 
 
 class JsonlSink(PositionedSink):
@@ -29,24 +30,24 @@ class JsonlSink(PositionedSink):
 
     def __init__(self, path: Path, run: str, *, fresh: bool = False) -> None:
         self.path = path
-        sidecar = path.with_name(path.name + ".position")
-        self._disk = FileDisk(path.parent)
+        sidecar = position_file(path)
+        self._disk = FileDisk(path.parent, private=False)
         self._encoder = msgspec.json.Encoder()
-        if fresh and load_position(sidecar) is not None:
-            for old in (sidecar.name, path.name):
+        if fresh and sidecar.load() is not None:
+            for old in (sidecar.path.name, path.name):
                 if old in self._disk.names():
                     self._disk.remove(old)
         super().__init__(sidecar, self._open(sidecar, run))
         self._size = self._durable.bytes
 
-    def _open(self, sidecar: Path, run: str) -> Position:
-        kept, size = load_position(sidecar), self._disk.size(self.path.name)
+    def _open(self, sidecar: PositionFile, run: str) -> Position:
+        kept, size = sidecar.load(), self._disk.size(self.path.name)
         if kept is None:
             if self.path.exists():
                 raise foreign(self.path)
             # Before the file itself: after a crash in between it must not look foreign.
             kept = Position(run=run)
-            save_position(sidecar, kept)
+            sidecar.save(kept)
         if kept.run != run:
             raise foreign(self.path)
         if size < kept.bytes:

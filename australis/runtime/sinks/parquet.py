@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from australis.kernel.errors import Damaged
 from australis.runtime.files import make_directory, stopping, sync_directory
 from australis.runtime.sinks.base import after, foreign, last_id_of
 from australis.streams.schema import Schema
@@ -27,6 +29,12 @@ GROUP_ROWS = 65_536
 
 _LAST_ID = b"australis.last_id"
 _RUN = b"australis.run"
+_CHECK = b"australis.check"
+"""The checksum of the two others and of the part's name."""
+
+
+def _check(name: str, last_id: bytes, run: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(b"\n".join((name.encode(), last_id, run)))
 
 
 class ParquetSink:
@@ -61,7 +69,7 @@ class ParquetSink:
         if self.directory.exists() and not self.directory.is_dir():
             raise foreign(self.directory)
         with stopping("open", self.directory):
-            make_directory(self.directory)
+            make_directory(self.directory, private=False)
             for path in self.directory.glob(".part-*.tmp"):
                 path.unlink()
             parts = sorted(self.directory.glob("*.parquet"))
@@ -76,9 +84,15 @@ class ParquetSink:
             metadata = pq.read_metadata(parts[-1]).metadata or {}
         except (pa.ArrowInvalid, OSError):
             raise foreign(self.directory) from None
-        if metadata.get(_RUN) != self._run.encode():
+        last_id, run = metadata.get(_LAST_ID, b""), metadata.get(_RUN, b"")
+        if _CHECK in metadata and metadata[_CHECK] != _check(parts[-1].name, last_id, run):
+            raise Damaged(
+                f"{parts[-1]} is damaged: remove it, and it is written again from what logs still"
+                " hold"
+            )
+        if run != self._run.encode() or _CHECK not in metadata:
             raise foreign(self.directory)
-        return int(metadata[_LAST_ID])
+        return int(last_id)
 
     @property
     def position(self) -> int:
@@ -128,9 +142,9 @@ class ParquetSink:
         assert self._writer is not None, "a part has rows"
         final = self.directory / f"part-{self._first_id:020d}.parquet"
         with stopping("write", final):
-            self._writer.add_key_value_metadata(
-                {_LAST_ID.decode(): str(self._last_id), _RUN.decode(): self._run}
-            )
+            last_id, run = str(self._last_id).encode(), self._run.encode()
+            check = _check(final.name, last_id, run)
+            self._writer.add_key_value_metadata({_LAST_ID: last_id, _RUN: run, _CHECK: check})
             self._writer.close()
             fd = os.open(self._temporary, os.O_RDWR)
             try:

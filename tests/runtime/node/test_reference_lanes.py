@@ -12,6 +12,7 @@ import pytest
 from australis.diagram import diagram_file
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
+from australis.kernel.errors import Damaged
 from australis.kernel.machine import Event
 from australis.protocols.dpc.effects import (
     Checkpoint,
@@ -26,6 +27,8 @@ from australis.protocols.dpc.messages import Bucket, LogDigest
 from australis.protocols.dpc.spans import Span
 from australis.runtime.node.lanes import LaneSettings
 from australis.runtime.node.reference_lanes import ReferenceLanes
+from australis.runtime.node.wire import WireError
+from australis.runtime.sealed import read_sealed
 from australis.runtime.testbed import Computed, computed
 
 DIAGRAM = """
@@ -154,3 +157,34 @@ def test_a_crash_between_log_and_state_leaves_the_old_state(
         time.sleep(0.01)
     restored = restart(one)
     assert (restored.upto, restored.trimmed_upto, restored.end) == (BASE + 4, RIGHT, RIGHT)
+
+
+def test_a_damaged_checkpoint_is_set_aside(one: Lanes, tmp_path: Path) -> None:
+    one.run(BASE, BASE + 4, BASE)
+    one.lanes.checkpoint(Checkpoint("counts"))
+    one.until(Checkpointed)
+    path = tmp_path / "checkpoints" / "counts" / "state"
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        with pytest.raises(Damaged, match=f"{path} is damaged"):
+            read_sealed(path, "checkpoint of counts", "")
+    restored = restart(one)
+    assert restored == RestoredLog("counts", BASE, BASE, BASE, digest=LogDigest(BASE, BASE, 0))
+    assert (tmp_path / "damaged" / "counts" / "checkpoints" / "state").exists()
+
+
+def test_a_damaged_checkpoint_is_given_to_no_other_replica(one: Lanes, tmp_path: Path) -> None:
+    one.run(BASE, BASE + 4, BASE)
+    one.lanes.checkpoint(Checkpoint("counts"))
+    one.until(Checkpointed)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    assert one.lanes.snapshot("counts", copy) == BASE + 4
+    (copy / "state").write_bytes((copy / "state").read_bytes()[:-1] + b"\0")
+    with pytest.raises(WireError, match="a snapshot of 'counts' that is none"):
+        one.lanes.install("counts", BASE + 4, copy)
+    path = tmp_path / "checkpoints" / "counts" / "state"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(Damaged):
+        one.lanes.snapshot("counts", copy)

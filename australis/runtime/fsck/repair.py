@@ -1,0 +1,95 @@
+"""What repairs a finding: each function returns what is to be done, for a person to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from australis.protocols.dpc.source_pair import Standing
+from australis.runtime.epoch import write_began, write_epoch
+from australis.runtime.files import make_directory, sync_directory
+from australis.runtime.fsck.stored import NodeState, StoredLog
+from australis.runtime.node.damaged import DIRECTORY, set_aside
+from australis.runtime.node.paired import STANDING, WITNESS, read_standing, write_standing
+from australis.runtime.sealed import OWNER, write_sealed
+from australis.runtime.state import Claim
+
+Repair = Callable[[], None]
+
+
+def aside(root: Path, path: Path) -> Repair:
+    """Move a file or a directory to where a node keeps what was damaged."""
+
+    def move() -> None:
+        to = root / DIRECTORY / path.relative_to(root)
+        if not path.exists():
+            return  # with another finding
+        make_directory(to.parent)
+        number = 1
+        while to.exists():
+            to, number = to.with_name(f"{path.name}.{number}"), number + 1
+        path.rename(to)
+        for directory in (path.parent, to.parent):
+            sync_directory(directory)
+
+    return move
+
+
+def output_aside(log: StoredLog) -> Repair:
+    """Set aside an output of a replica, as the replica itself would."""
+
+    def move() -> None:
+        assert log.checkpoint is not None, "the log of a source has no lane"
+        if log.directory.exists():
+            set_aside(log.home, log.stream, log.checkpoint, log.directory)
+
+    return move
+
+
+def claim_from(other: NodeState, node: NodeState) -> Repair:
+    """Say of a node what another node of the same cluster says, in its own name."""
+
+    def write() -> None:
+        claim = other.state.claimed
+        if claim is not None:
+            node.state.save_claim(msgspec.structs.replace(claim, node=node.name))
+
+    return write
+
+
+def owner(home: Path, claim: Claim) -> str:
+    """Whose the directory of a replica or of a source must be."""
+    what = "source" if home.parent.name == "sources" else "replica"
+    return f"{what} {home.name} of node {claim.node} of cluster {claim.cluster}"
+
+
+def write_owner(home: Path, said: str) -> Repair:
+    """Say whose a directory is, and which files it must have."""
+
+    def write() -> None:
+        files = [name for name in (STANDING, WITNESS) if (home / name).exists()]
+        write_sealed(home / OWNER, OWNER, "\n".join([said, *files]).encode())
+
+    return write
+
+
+def witness_from(path: Path, members: Sequence[Path]) -> Repair:
+    """Take the view of a source from its two proxies, of which none runs."""
+
+    def write() -> None:
+        view = max((read_standing(member).view for member in members), key=lambda v: v.epoch)
+        write_standing(path, Standing(view))
+
+    return write
+
+
+def epoch(state: Path, epoch_us: int) -> Repair:
+    """Write the epoch that the nodes know."""
+    return lambda: write_epoch(state, epoch_us)
+
+
+def began(state: Path, began_us: int) -> Repair:
+    """Write when the cluster began, as the nodes know."""
+    return lambda: write_began(state, began_us)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from australis.diagram.determinism import refused
+from australis.diagram.expressions import fault
 from australis.diagram.model import Diagram, Operator, Part, Sink, Source
 from australis.diagram.parts import SINK_KINDS, SOURCE_KINDS
 from australis.kernel.errors import UserError
@@ -31,7 +31,7 @@ def check(diagram: Diagram) -> None:
     _known_streams(diagram)
     _no_cycle(diagram)
     for operator in diagram.operators:
-        _deterministic(operator)
+        _sound_expressions(operator)
     _cut_by_hand(diagram)
     _own_paths(diagram)
 
@@ -111,14 +111,11 @@ def _no_cycle(diagram: Diagram) -> None:
         visit(operator, ())
 
 
-def _deterministic(operator: Operator) -> None:
+def _sound_expressions(operator: Operator) -> None:
     for expression in operator.expressions():
-        found = refused(expression)
-        if found:
-            raise _wrong(
-                operator,
-                f"uses {found[0]}: {found[1]}, so two replicas would compute different results",
-            )
+        found = fault(expression)
+        if found is not None:
+            raise _wrong(operator, found)
 
 
 def _cut_by_hand(diagram: Diagram) -> None:

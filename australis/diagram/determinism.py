@@ -96,6 +96,16 @@ def refused(expression: str) -> tuple[str, str] | None:
     return None
 
 
+def names_user(expression: str) -> bool:
+    """Whether it has a bare `user`: a column, or where there is none the user who runs the query."""
+    found = tokens(expression)
+    dots = (None, *found)
+    return any(
+        token.kind == "word" and token.text.lower() == "user" and (dot is None or dot.text != ".")
+        for dot, token in zip(dots, found, strict=False)
+    )
+
+
 def _word(token: Token) -> str:
     return "''" if token.kind == "string" else token.text.lower()
 

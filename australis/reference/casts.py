@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from australis.kernel.errors import UserError
 from australis.reference import types as t
 from australis.reference.numbers import (
+    divide_half_up,
     fitting,
     float32,
     rescale,
@@ -29,14 +30,17 @@ Change = Callable[[Any], Any]
 """Maps a value that is not NULL to a value or NULL."""
 
 _DAY_US = 86_400_000_000
-_INTEGER = re.compile(r"([+-]?)(\d*)(\.\d*)?")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_INTEGER = re.compile(r"([+-]?)(\d*)(\.\d*)?", re.ASCII)
+_NUMBER = re.compile(r"([+-]?)(?=\.?\d)(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?", re.ASCII)
 _SPECIAL = {"nan": "nan", "inf": "inf", "infinity": "inf"}
 _TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
 _TIME = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?\s*"
-    r"(Z|UTC|[+-]\d{2}:\d{2})?)?"
+    r"(Z|UTC|[+-]\d{2}:\d{2})?)?",
+    re.ASCII,
 )
+_MAX_EXPONENT_DIGITS = 10
+"""Java's decimals have exponents of 32 bits."""
 _SPACE = "".join(map(chr, range(33))) + "\x7f"
 
 
@@ -190,7 +194,10 @@ def _parse_integer(text: str, bits: int) -> int | None:
     match = _INTEGER.fullmatch(text)
     if not match or not (match[2] or (match[3] and len(match[3]) > 1)):
         return None
-    value = int(match[1] + (match[2] or "0"))
+    digits = match[2].lstrip("0")
+    if len(digits) > 19:
+        return None
+    value = int(match[1] + (digits or "0"))
     return value if value == wrap(value, bits) else None
 
 
@@ -204,7 +211,20 @@ def _parse_float(text: str) -> float | None:
 
 
 def _parse_decimal(text: str, precision: int, scale: int) -> int | None:
-    return fitting(unscaled(Decimal(text), scale), precision) if _NUMBER.fullmatch(text) else None
+    match = _NUMBER.fullmatch(text)
+    if not match or len((match[4] or "").lstrip("+-0")) > _MAX_EXPONENT_DIGITS:
+        return None
+    written = match[2] + match[3]
+    digits = written.lstrip("0")
+    point = len(match[2]) + int(match[4] or "0") - (len(written) - len(digits))
+    if not digits:
+        return 0
+    if point > t.MAX_DIGITS:
+        return None
+    # The first digit that does not fit decides how the others are rounded.
+    kept = max(point + scale + 1, 0)
+    number = int(digits[:kept].ljust(kept, "0") or "0")
+    return fitting(divide_half_up(-number if match[1] == "-" else number, 10), precision)
 
 
 def _parse_boolean(text: str) -> bool | None:
@@ -217,24 +237,48 @@ def _parse_time(text: str) -> int | None:
     if not match:
         return None
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    later = _CYCLE_YEARS if year == 0 else 0  # Python begins with the year 1
     try:
-        at = dt.datetime(year, month, day, hour, minute, second)
+        at = dt.datetime(year + later, month, day, hour, minute, second)
     except ValueError:
         return None
+    if later:
+        at_us = (at - _EPOCH) // dt.timedelta(microseconds=1) - _CYCLE_DAYS * _DAY_US
+    else:
+        at_us = (at - _EPOCH) // dt.timedelta(microseconds=1)
     micros = int((match[7] or "").ljust(6, "0")[:6])
     zone = match[8] or "Z"
     offset = 0
     if zone[0] in "+-":
         offset = (int(zone[1:3]) * 60 + int(zone[4:6])) * (1 if zone[0] == "+" else -1)
-    return (at - _EPOCH) // dt.timedelta(microseconds=1) + micros - offset * 60_000_000
+    return at_us + micros - offset * 60_000_000
 
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+"""After this time the calendar repeats itself."""
 
 
-def instant(micros: int) -> dt.datetime:
-    """A timestamp's fields, in UTC."""
-    return _EPOCH + dt.timedelta(microseconds=micros)
+class Instant(NamedTuple):
+    """A timestamp's fields, in UTC, of any year: the calendar goes on beyond Python's."""
+
+    year: int
+    rest: dt.datetime
+    """The same instant in a year that Python has."""
+
+    @property
+    def year_text(self) -> str:
+        """The year as Java writes it: four digits, or with its sign."""
+        if 0 <= self.year <= 9999:
+            return f"{self.year:04d}"
+        return f"{'+' if self.year > 0 else '-'}{abs(self.year):04d}"
+
+
+def instant(micros: int) -> Instant:
+    """The fields of a timestamp."""
+    cycles = micros // (_CYCLE_DAYS * _DAY_US)
+    at = _EPOCH + dt.timedelta(microseconds=micros - cycles * _CYCLE_DAYS * _DAY_US)
+    return Instant(at.year + cycles * _CYCLE_YEARS, at)
 
 
 def _from_timestamp(_source: pa.DataType, target: pa.DataType) -> Change | None:
@@ -250,16 +294,21 @@ def _from_timestamp(_source: pa.DataType, target: pa.DataType) -> Change | None:
 
 def _time_text(micros: int) -> str:
     at = instant(micros)
-    fraction = f".{at.microsecond:06d}".rstrip("0") if at.microsecond else ""
-    return f"{at.year:04d}-{at:%m-%d %H:%M:%S}{fraction}"
+    fraction = f".{at.rest.microsecond:06d}".rstrip("0") if at.rest.microsecond else ""
+    return f"{at.year_text}-{at.rest:%m-%d %H:%M:%S}{fraction}"
 
 
 def _from_date(_source: pa.DataType, target: pa.DataType) -> Change | None:
     simple: dict[pa.DataType, Change] = {
         TIMESTAMP: lambda v: v * _DAY_US,
-        t.STRING: lambda v: instant(v * _DAY_US).date().isoformat(),
+        t.STRING: _date_text,
     }
     return simple.get(target)
+
+
+def _date_text(days: int) -> str:
+    at = instant(days * _DAY_US)
+    return f"{at.year_text}-{at.rest:%m-%d}"
 
 
 def _from_binary(_source: pa.DataType, target: pa.DataType) -> Change | None:

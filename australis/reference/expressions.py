@@ -83,7 +83,12 @@ class Scope:
 
     def compile(self, text: str) -> Compiled:
         """The compiled expression of a text; a `UserError` if this engine does not support it."""
-        return self.build(parse(text))
+        try:
+            return self.build(parse(text))
+        except RecursionError:
+            raise UserError(
+                "has an expression that is nested too deeply for the reference engine"
+            ) from None
 
     def build(self, node: exp.Expr) -> Compiled:
         """The expression of a parsed node."""

@@ -293,9 +293,9 @@ _SINCE: dict[type[exp.Expr], Callable[[int], int]] = {
 }
 _CALENDAR: dict[type[exp.Expr], Callable[[int], int]] = {
     exp.Year: lambda x: instant(x * _DAY_US).year,
-    exp.Month: lambda x: instant(x * _DAY_US).month,
-    exp.Day: lambda x: instant(x * _DAY_US).day,
-    exp.DayOfMonth: lambda x: instant(x * _DAY_US).day,
+    exp.Month: lambda x: instant(x * _DAY_US).rest.month,
+    exp.Day: lambda x: instant(x * _DAY_US).rest.day,
+    exp.DayOfMonth: lambda x: instant(x * _DAY_US).rest.day,
 }
 for _fields, _source, _result in (
     (_CLOCK, TIMESTAMP, t.INT),
@@ -316,12 +316,12 @@ for _fields, _source, _result in (
 
 
 _FORMATS = {
-    "%Y": "{0.year:04d}",
-    "%mstrict": "{0.month:02d}",
-    "%dstrict": "{0.day:02d}",
-    "%Hstrict": "{0.hour:02d}",
-    "%Mstrict": "{0.minute:02d}",
-    "%Sstrict": "{0.second:02d}",
+    "%Y": "{0.year_text}",
+    "%mstrict": "{0.rest.month:02d}",
+    "%dstrict": "{0.rest.day:02d}",
+    "%Hstrict": "{0.rest.hour:02d}",
+    "%Mstrict": "{0.rest.minute:02d}",
+    "%Sstrict": "{0.rest.second:02d}",
 }
 """The values the parser produces for yyyy, MM, dd, HH, mm and ss."""
 

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
+from australis.diagram.determinism import names_user
 from australis.diagram.fragments import Plan
 from australis.diagram.model import (
     Aggregate,
@@ -103,6 +104,7 @@ def compile_operator(
         compiler = _COMPILERS.get(type(operator))
         if compiler is None:
             raise UserError(f"is of the kind '{operator.kind}', which Spark cannot run here")
+        _check_user(operator, inputs)
         frames = compiler(operator, inputs, base)
     except UserError as error:
         raise error.at(operator.place, operator.name) from None
@@ -111,6 +113,13 @@ def compile_operator(
             f"is refused by Spark: {explain(error)}", name=operator.name, place=operator.place
         ) from None
     return dict(zip(operator.outputs, frames, strict=True))
+
+
+def _check_user(operator: Operator, inputs: Sequence[DataFrame]) -> None:
+    """Refuse `user` where it is no column: Spark takes it for whoever runs the query."""
+    columns = {name.lower() for frame in inputs for name in frame.columns}
+    if "user" not in columns and any(map(names_user, operator.expressions())):
+        raise UserError("names a column 'user' that is unknown")
 
 
 def explain(error: PySparkException) -> str:

@@ -63,6 +63,8 @@ FIXED = {
     "spark.sql.session.timeZone": "UTC",
     # A bad cast or a division by zero in one tuple gives NULL; it must not stop every replica.
     "spark.sql.ansi.enabled": "false",
+    # Spark's parser would put variables of the environment into the text of an expression.
+    "spark.sql.variable.substitute": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
     "spark.sql.streaming.statefulOperator.allowMultiple": "true",
 }

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from australis.diagram.aggregates import AggregateCall
+from australis.diagram.expressions import fault
 from australis.diagram.model import (
     Aggregate,
     BSort,
@@ -40,10 +41,10 @@ EXPRESSIONS = st.one_of(
             *("[a]", "a: b", "x -- no\n", "1e3", "0x10", "2026-01-01", "", "~", "on"),
         ]
     ),
-    st.text(max_size=12),
-)
+    st.text(max_size=12).map(lambda text: "'" + text.replace("\\", "").replace("'", "''") + "'"),
+).filter(lambda text: fault(text) is None)
 ARGUMENTS = st.sampled_from(
-    ["x", "a.b", "if(x = ')', 1, 0)", "`a)b`", "x /* , ) */", "r'\\'", "m['k, l']", "'\\')'"]
+    ["x", "a.b", "if(x = ')', 1, 0)", "`a)b`", "x /* , ) */", "r'\\'", "concat('k, l')", "'\\')'"]
 )
 SCHEMAS = st.sampled_from(
     [
@@ -75,7 +76,7 @@ BRANCHES = st.lists(
 
 def columns() -> st.SearchStrategy[tuple[tuple[str, str], ...]]:
     """Columns with names, some plain: the name is the expression."""
-    plain = st.tuples(st.sampled_from(COLUMNS), st.none())
+    plain = st.tuples(st.sampled_from([c for c in COLUMNS if fault(c) is None]), st.none())
     named = st.tuples(st.sampled_from(COLUMNS), EXPRESSIONS)
     return st.lists(plain | named, min_size=1, max_size=3, unique_by=lambda c: c[0]).map(
         lambda pairs: tuple((name, name if text is None else text) for name, text in pairs)

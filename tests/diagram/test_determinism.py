@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from australis.diagram.determinism import refused
+from australis.diagram.determinism import names_user, refused
 
 
 @pytest.mark.parametrize(
@@ -92,3 +92,11 @@ def test_the_first_one_is_named_with_its_reason() -> None:
         "it reads the clock; the time of a tuple is its _stime",
     )
     assert refused("rand() - now()") == ("rand", "it is random")
+
+
+@pytest.mark.parametrize(
+    ("expression", "named"),
+    [("user = 'joe'", True), ("t.user", False), ("'user' = name", False), ("`user`", False), ("a + User", True)],
+)  # fmt: skip
+def test_a_bare_user_is_found(expression: str, named: bool) -> None:
+    assert names_user(expression) is named

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from australis.kernel.errors import UserError
 from australis.reference import types as t
 from australis.reference.calls import percentile
 from australis.reference.casts import java_decimal, java_float
@@ -157,6 +158,49 @@ def test_types_and_values(text: str) -> None:
     kind, value = EXPRESSIONS[text]
     compiled = SCOPE.compile(text)
     assert (t.name_of(compiled.kind), compiled.run(ROW)) == (kind, value)
+
+
+BEYOND_PYTHON = {
+    "year(t)": {2**63 - 1: 294_247, -(2**63): -290_308, -62_135_596_800_000_001: 0},
+    "month(t)": {2**63 - 1: 1, -(2**63): 12},
+    "hour(t)": {2**63 - 1: 4},
+    "cast(t as string)": {
+        253_402_300_800_000_000: "+10000-01-01 00:00:00",
+        -62_167_219_200_000_001: "-0001-12-31 23:59:59.999999",
+    },
+    "cast(cast(t as date) as string)": {253_402_300_800_000_000: "+10000-01-01"},
+    "date_format(t, 'yyyy-MM-dd')": {253_402_300_800_000_000: "+10000-01-01"},
+}
+
+
+@pytest.mark.parametrize("text", BEYOND_PYTHON)
+def test_times_beyond_the_years_of_python(text: str) -> None:
+    compiled = SCOPE.compile(text)
+    for time, value in BEYOND_PYTHON[text].items():
+        row = (*ROW[:9], time, *ROW[10:])
+        assert compiled.run(row) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("cast(k as decimal(10,2))", {"1e999999999": None, "1e-999999999": 0, "9" * 5_000: None}),
+        ("cast(k as decimal(38,2))", {"0." + "9" * 5_000: 100, "1.005": 101, "-1.005": -101, ".": None}),
+        ("cast(k as decimal(5,0))", {"1e99999999999999999999": None, "0e9": 0, "\u0663": None}),
+        ("cast(k as bigint)", {"9" * 5_000: None, "0" * 5_000 + "7": 7}),
+        ("cast(k as double)", {"9" * 5_000: float("inf")}),
+        ("cast(k as timestamp)", {"0000-01-01": -62_167_219_200_000_000, "0000-02-30": None}),
+    ],
+)  # fmt: skip
+def test_texts_of_any_length_are_cast(text: str, value: dict[str, Any]) -> None:
+    compiled = SCOPE.compile(text)
+    for given_text, wanted in value.items():
+        assert compiled.run((*ROW[:6], given_text, *ROW[7:])) == wanted
+
+
+def test_an_expression_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(UserError, match="nested too deeply"):
+        SCOPE.compile("1" + " + 1" * 5_000)
 
 
 def test_spark_gives_this_hash() -> None:

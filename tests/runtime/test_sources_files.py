@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -210,8 +211,9 @@ def test_jsonl_values_and_bad_lines(tmp_path: Path) -> None:
     assert [row["port"] for row in rows] == [1, None, 13]
     assert [r.line for r in rejected] == [2, 4, 5, 7, 8, 9, 10, 11, 12]
     reasons = {r.line: r.reason for r in rejected}
-    assert "changed from number to string" in reasons[4]
-    assert reasons[5] == "is not one JSON object"
+    misfit = "is not JSON that fits the schema: Expected `int | null`, got `str` - at `$.port`"
+    assert reasons[4] == misfit
+    assert "trailing characters" in reasons[5]
     assert reasons[7] == "has no value in the time column 'time'"
     assert reasons[12] == "column 'time': 'never' does not fit timestamp"
 
@@ -236,6 +238,80 @@ def test_jsonl_structs_decimals_and_numbers_as_times(tmp_path: Path) -> None:
     assert stime_values(release.rows.column("_stime")).tolist() == [1_500_000, 2_000_000]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"null",
+        b"[]",
+        b"1",
+        b'""',
+        b"true",
+        b"{",
+        b"[" * 100_000,
+        b'{"x":' + b"[" * 100_000,
+        b"\x00",
+    ],
+)
+def test_jsonl_lines_that_are_no_objects(tmp_path: Path, line: bytes) -> None:
+    good = b'{"time": "2026-01-01T00:00:01Z"}'
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([good, line, good]) + b"\n")
+    rows, rejected = read(source("jsonl", "a.jsonl"), tmp_path)
+    assert len(rows) == 2
+    (one,) = rejected
+    assert one.line == 2
+    assert one.reason.startswith("is not JSON that fits the schema: ")
+
+
+VALUES_THAT_DO_NOT_FIT = {
+    "binary": ["ü", "aGk", "a"],
+    "timestamp": ["0000-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00", "10000-01-01", "2026-02-30"],
+    "date": ["0000-12-31", "10000-01-01"],
+    "decimal(10,2)": ["9" * 5_000, "0." + "9" * 60, "1.234", "1e400", "NaN"],
+    "decimal(38,10)": ["9" * 48, "1" + "0" * 78 + "e-78"],
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("column", "value"), [(c, v) for c, values in VALUES_THAT_DO_NOT_FIT.items() for v in values]
+)
+def test_values_that_do_not_fit_reject_their_row(
+    tmp_path: Path, kind: str, column: str, value: str
+) -> None:
+    text = f"t,v\n1,\n2,{value}\n3,\n" if kind == "csv" else ""
+    lines = [{"t": 1}, {"t": 2, "v": value}, {"t": 3}]
+    text = text or "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "a").write_text(text)
+    rows, rejected = read(source(kind, "a", f"t bigint, v {column}", "t"), tmp_path)
+    assert rows == [{"t": 1, "v": None}, {"t": 3, "v": None}]
+    (one,) = rejected
+    assert one.reason.endswith(f"does not fit {column}")
+    assert one.line == (3 if kind == "csv" else 2)
+
+
+def test_a_csv_line_is_one_row_whatever_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(
+        b't,s,z\n1,a\rb,\n2,c\r\r\n3,-",",x\n4,"d"e,\n5,"f""",\n6,g"h""i,\n7,,\r\n'
+    )
+    rows, rejected = read(source("csv", "a.csv", "t int, s string, z string", "t"), tmp_path)
+    assert [(row["t"], row["s"]) for row in rows] == [(5, 'f"'), (6, 'g"h""i'), (7, None)]
+    assert [(one.line, one.reason) for one in rejected] == [
+        (2, "has a carriage return that does not end it"),
+        (3, "has a carriage return that does not end it"),
+        (4, "has a quote without its pair"),
+        (5, "has a quote without its pair"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"\r", b"\r\n", b"a\rtime,src,port\n", b'"\n', b"\xff\n"]
+)
+def test_csv_files_without_a_header(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(data)
+    with pytest.raises(UserError, match=r"a\.csv, (which has no|whose) header line"):
+        read(source("csv", "a.csv"), tmp_path)
+
+
 # --- Parquet -------------------------------------------------------------------
 
 
@@ -254,6 +330,28 @@ def test_parquet_casts_and_rejects(tmp_path: Path) -> None:
         (2, "has no value in the time column 'time'"),
         (3, "column 'port': 5000000000 does not fit int"),
     ]
+
+
+def test_parquet_values_that_python_cannot_hold(tmp_path: Path) -> None:
+    times = pa.array([1, 10**18, -(10**18), 4], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    bad_text = pa.array([b"a", b"b", b"c", b"\xff"], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), 4, bad_text.buffers())
+    table = pa.table({"time": times, "src": texts, "port": pa.array([1, 2, 3, 4])})
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows, rejected = read(source("parquet", "a.parquet"), tmp_path)
+    assert [row["port"] for row in rows] == [1]
+    assert [(r.line, r.reason[:14]) for r in rejected] == [
+        (2, "column 'time':"),
+        (3, "column 'time':"),
+        (4, "column 'src': "),
+    ]
+
+
+def test_a_parquet_column_of_another_type_rejects_its_rows(tmp_path: Path) -> None:
+    table = pa.table({"time": pa.array([1, 2], pa.timestamp("us")), "x": [[1], [2]]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows, rejected = read(source("parquet", "a.parquet", "time timestamp, x binary"), tmp_path)
+    assert (rows, len(rejected)) == ([], 2)
 
 
 # --- position, blocks and memory -----------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -71,6 +71,25 @@ class Reader(Protocol):
         rejected row is the same one in every run.
         """
         ...
+
+
+def shown_value(value: pa.Scalar) -> Any:
+    """A value as Python has it, or a text that stands for one that Python cannot hold."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        pass
+    if isinstance(value, pa.StringScalar | pa.LargeStringScalar):
+        return value.as_buffer().to_pybytes().decode("utf-8", errors="replace")
+    try:
+        return str(value.cast(pa.string()))
+    except (pa.ArrowException, ValueError, OverflowError):
+        return f"a {value.type}"
+
+
+def shown_row(rows: pa.RecordBatch, row: int) -> str:
+    """A row that has no text of its own, shortened."""
+    return shown(str({name: shown_value(rows.column(name)[row]) for name in rows.schema.names}))
 
 
 def shown(raw: bytes | str) -> str:

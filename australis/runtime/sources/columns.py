@@ -7,23 +7,33 @@ value, whether its neighbours are good or bad.
 Text is read as follows. Blanks around anything but a string do not count, and
 an empty text is NULL for anything but a string. Timestamps are ISO 8601, UTC
 unless they name a zone, digits beyond microseconds cut off. Binary is base64.
+Timestamps and dates lie in the years 1 to 9999, whatever they are read from: so
+every program and every sink can express them. Texts are UTF-8.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from australis.runtime.sources.base import shown_value
 from australis.runtime.sources.stamp import Stamper
 from australis.streams.schema import TIMESTAMP, Schema, type_name
 
 _ZONE = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 _FINE = r"(\.\d{6})\d+"
+_MISFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+_MAX_DIGITS = 38
+_NO_DIGIT = r"^[+-]?0*|\.|[eE].*$"
+"""What of a decimal number are not its significant digits."""
+_DAY_US = 86_400_000_000
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The first day of the year 1 and the last one of the year 9999, counted from 1970."""
+_END_US = (_LAST_DAY + 1) * _DAY_US - 1
 
 
 def faults(count: int, works: Callable[[int, int], bool]) -> list[int]:
@@ -46,11 +56,13 @@ def convert(column: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, list[int]]
     """The column in this type, NULL where a value does not fit, and those positions."""
     try:
         return cast(column, wanted), []
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except _MISFIT:
         pass
     wrong = faults(len(column), lambda lo, hi: _casts(column.slice(lo, hi - lo), wanted))
-    keep = pa.array([True] * len(column)).to_numpy(zero_copy_only=False)
+    keep = np.ones(len(column), dtype=bool)
     keep[wrong] = False
+    if len(wrong) == len(column):
+        return pa.nulls(len(column), wanted), wrong
     good = pc.if_else(pa.array(keep), column, pa.scalar(None, column.type))
     return cast(good, wanted), wrong
 
@@ -58,15 +70,34 @@ def convert(column: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, list[int]]
 def _casts(column: pa.Array, wanted: pa.DataType) -> bool:
     try:
         cast(column, wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except _MISFIT:
         return False
     return True
 
 
 def cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The column in this type; an Arrow error if a value does not fit."""
-    if column.type == wanted:
-        return column
+    column.validate(full=True)  # texts that are not UTF-8, decimals with too many digits
+    made = column if column.type == wanted else _cast(column, wanted)
+    _check_range(made)
+    return made
+
+
+def _check_range(column: pa.Array) -> None:
+    """Raise an Arrow error for a time that its type can hold and a stream cannot."""
+    if pa.types.is_struct(column.type):
+        for child in column.flatten():
+            _check_range(child)
+    elif pa.types.is_temporal(column.type):
+        days = pa.types.is_date(column.type)
+        low, high = (_FIRST_DAY, _LAST_DAY) if days else (_FIRST_DAY * _DAY_US, _END_US)
+        found = pc.min_max(column.view(pa.int32() if days else pa.int64()))
+        least, most = found["min"].as_py(), found["max"].as_py()
+        if least is not None and not low <= least <= most <= high:
+            raise pa.ArrowInvalid("not in the years 1 to 9999")
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_struct(wanted) and pa.types.is_struct(column.type):
         return _cast_struct(column, wanted)
     if not _is_text(column.type):
@@ -77,7 +108,20 @@ def cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return _from_base64(column)
     trimmed = pc.utf8_trim_whitespace(column)
     trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
-    return parse_times(trimmed) if wanted == TIMESTAMP else trimmed.cast(wanted)
+    if wanted == TIMESTAMP:
+        return parse_times(trimmed)
+    if pa.types.is_decimal(wanted):
+        _check_digits(trimmed)
+    return trimmed.cast(wanted)
+
+
+def _check_digits(texts: pa.Array) -> None:
+    """Raise an Arrow error for more digits than a decimal can have: Arrow's parser overflows."""
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest > _MAX_DIGITS:
+        digits = pc.replace_substring_regex(texts, _NO_DIGIT, "")
+        if pc.max(pc.binary_length(digits)).as_py() > _MAX_DIGITS:
+            raise pa.ArrowInvalid("too many digits")
 
 
 def _cast_struct(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -98,7 +142,7 @@ def _from_base64(column: pa.Array) -> pa.Array:
     def decoded(text: str | None) -> bytes | None:
         try:
             return None if text is None else base64.b64decode(text, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise pa.ArrowInvalid(str(error)) from None
 
     return pa.array([decoded(text) for text in column.to_pylist()], pa.binary())
@@ -129,7 +173,7 @@ def fit(
         given = raw.column(field.name)
         column, wrong = convert(given, field.arrow)
         for row in wrong:
-            reasons.setdefault(row, _misfit(field.name, given[row].as_py(), field.arrow))
+            reasons.setdefault(row, _misfit(field.name, given[row], field.arrow))
         columns.append(column)
     rows = pa.RecordBatch.from_arrays(columns, schema=schema.attributes)
     if stamper is not None:
@@ -138,8 +182,8 @@ def fit(
     return rows, reasons
 
 
-def _misfit(name: str, value: Any, wanted: pa.DataType) -> str:
-    text = repr(value)
+def _misfit(name: str, value: pa.Scalar, wanted: pa.DataType) -> str:
+    text = repr(shown_value(value))
     text = text if len(text) <= 80 else text[:80] + "…"
     return f"column '{name}': {text} does not fit {type_name(wanted)}"
 

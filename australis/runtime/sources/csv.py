@@ -5,12 +5,13 @@ An empty field is NULL; a quoted empty field is the empty string where the
 column is a string. A field that holds a comma or a quote is quoted, with its
 quotes doubled (RFC 4180), but a field may not hold a line break: a line whose
 quotes do not pair is rejected, so that one stray quote costs one row and not
-the rest of the file.
+the rest of the file. A carriage return without a newline is a line break too.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,10 @@ from australis.runtime.sources.columns import drop, fit
 from australis.runtime.sources.lines import Block, by_line, file_blocks
 from australis.runtime.sources.paths import find_files, in_file, require_columns
 from australis.runtime.sources.stamp import reader_stamper
+
+_FIELD = rb'(?>"[^"]*(?>""[^"]*)*"|[^",][^,]*|)'
+_PAIRED = re.compile(_FIELD + rb"(?>," + _FIELD + rb")*").fullmatch
+"""Whether each quoted field of a line ends in it; a quote within a plain field is a character."""
 
 
 class CsvReader:
@@ -68,9 +73,12 @@ class _File:
         line = first.lines[0] if first is not None else b""
         if first is None or first.first_line != 1 or not line.strip():
             raise wrong(f"reads {self.path.name}, which has no header line")
-        if line.count(b'"') % 2 or any(one.line == 1 for one in first.rejected):
+        if not _PAIRED(line) or any(one.line == 1 for one in first.rejected):
             raise wrong(f"reads {self.path.name}, whose header line cannot be read")
-        names = [name.strip() for name in next(csv.reader([line.decode()]))]
+        try:
+            names = [name.strip() for name in next(csv.reader([line.decode()]))]
+        except csv.Error:
+            raise wrong(f"reads {self.path.name}, whose header line cannot be read") from None
         twice = [name for name in self._schema.names if names.count(name) > 1]
         if twice:
             raise wrong(f"reads {self.path.name}, which has two columns '{twice[0]}'")
@@ -81,7 +89,7 @@ class _File:
             if block.first_line == 1:
                 _, _, body = block.data.partition(b"\n")
                 block = Block(2, body, block.rejected)
-            yield self._chunk(_balanced(block))
+            yield self._chunk(_one_row_a_line(block))
 
     def _chunk(self, block: Block) -> Chunk:
         raw, rejected, row_lines = self._strings(block)
@@ -130,9 +138,13 @@ class _File:
         return raw, rejected, [at for row, at in enumerate(block.rows) if row not in malformed]
 
 
-def _balanced(block: Block) -> Block:
-    """The block without the lines whose quotes do not pair."""
-    if b'"' not in block.data:
-        return block
-    odd = [i for i, line in enumerate(block.lines) if line.count(b'"') % 2]
-    return block.blank(dict.fromkeys(odd, "has a quote without its pair")) if odd else block
+def _one_row_a_line(block: Block) -> Block:
+    """The block without the lines of which Arrow would not make one row each."""
+    wrong: dict[int, str] = {}
+    if b'"' in block.data:
+        unpaired = (i for i, line in enumerate(block.lines) if b'"' in line and not _PAIRED(line))
+        wrong = dict.fromkeys(unpaired, "has a quote without its pair")
+    if block.data.count(b"\r") != block.data.count(b"\r\n"):
+        within = (i for i, line in enumerate(block.lines) if b"\r" in line)
+        wrong |= dict.fromkeys(within, "has a carriage return that does not end it")
+    return block.blank(wrong) if wrong else block

@@ -1,24 +1,34 @@
 """Lines of JSON objects into rows; used by files and by sockets.
 
-A block of lines is parsed by Arrow at once. If that fails, the lines at fault
-are found by halving, and the others are taken. A line holds one whole object.
-A missing key is NULL, keys the schema does not name are passed over. Decimals
-may be numbers or strings, timestamps and dates are strings (see `columns`).
+Each line is decoded by itself and holds one whole object, so that no line has an
+influence on another. A missing key is NULL, keys the schema does not name are passed
+over, and of a key that is there twice the last one counts. Decimals may be numbers or
+strings, timestamps and dates are strings, binary is base64 (see `columns`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.json as arrow_json
 
 from australis.diagram.model import Source
+from australis.kernel.errors import UserError
 from australis.runtime.sources.base import Chunk
-from australis.runtime.sources.columns import drop, faults, fit
+from australis.runtime.sources.columns import drop, fit
 from australis.runtime.sources.lines import Block, by_line
 from australis.runtime.sources.stamp import reader_stamper
+
+DECODED_LINES = 8192
+"""The number of lines that are held as Python objects at once."""
+_DEEP = "is not JSON that fits the schema: nested too deeply"
+
+Decode = Callable[[bytes], Any]
+MakeArray = Callable[[list[Any]], pa.Array]
+"""Makes a column of the decoded values of its rows."""
 
 
 class JsonRows:
@@ -27,103 +37,112 @@ class JsonRows:
     def __init__(self, source: Source) -> None:
         self._schema = source.schema
         self._stamper = reader_stamper(source)
-        self._wire = pa.schema([_wire(field) for field in self._schema.attributes])
-        self._options = arrow_json.ParseOptions(
-            explicit_schema=self._wire, unexpected_field_behavior="ignore"
-        )
-        self._quick = msgspec.json.Decoder(_quick_type(pa.struct(list(self._wire))))
+        row = pa.struct(list(source.schema.attributes))
+        try:
+            self._decode: Decode = msgspec.json.Decoder(_object_type(row)).decode
+        except ValueError:
+            raise UserError(
+                'has a column whose name holds a \\, a " or a control character, which JSON lines'
+                " cannot name here",
+                name=source.name,
+                place=source.place,
+            ) from None
+        self._columns = _children(row)
 
     def parse(self, block: Block) -> Chunk:
         """The rows of a block, and its rejected lines."""
         block = block.valid_utf8()
-        at = _filled(block)
-        raw = self._parse(block.data)
-        # An object that spans lines, or two on one, would misplace every later line.
-        if raw is None or raw.num_rows != len(at):
-            block, at = self._without_faults(block, at)
-            raw = self._parse(b"\n".join(block.lines[i] for i in at))
-            assert raw is not None, "lines that parse apart parse together"
-        rows, reasons = fit(raw, self._schema, self._stamper)
-        told = (block.reject(at[row], reason) for row, reason in reasons.items())
+        filled = [index for index, line in enumerate(block.lines) if line.strip()]
+        parts: list[pa.RecordBatch] = []
+        accepted: list[int] = []
+        wrong: dict[int, str] = {}
+        for start in range(0, max(len(filled), 1), DECODED_LINES):
+            at, objects = self._decoded(block.lines, filled[start : start + DECODED_LINES], wrong)
+            accepted += at
+            columns = [make(objects) for make in self._columns]
+            parts.append(pa.RecordBatch.from_arrays(columns, names=list(self._schema.names)))
+        rows, reasons = fit(pa.concat_batches(parts), self._schema, self._stamper)
+        wrong |= {accepted[row]: reason for row, reason in reasons.items()}
+        told = (block.reject(index, reason) for index, reason in wrong.items())
         return Chunk(drop(rows, reasons), by_line((*block.rejected, *told)))
 
-    def _without_faults(self, block: Block, lines: list[int]) -> tuple[Block, list[int]]:
-        def works(chosen: list[int]) -> bool:
-            raw = self._parse(b"\n".join(block.lines[i] for i in chosen))
-            return raw is not None and raw.num_rows == len(chosen)
-
-        # Halving is slow where faults are many, so those that are easy to detect go first.
-        wrong = {i for i in lines if self._looks_wrong(block.lines[i]) and not works([i])}
-        others = [i for i in lines if i not in wrong]
-        wrong |= {others[n] for n in faults(len(others), lambda lo, hi: works(others[lo:hi]))}
-        told = {i: self._reason(block.lines[i]) for i in sorted(wrong)}
-        return block.blank(told), [i for i in lines if i not in wrong]
-
-    def _looks_wrong(self, line: bytes) -> bool:
-        """A quick check that a line may be at fault; Arrow alone decides."""
+    def _decoded(
+        self, lines: Sequence[bytes], at: list[int], wrong: dict[int, str]
+    ) -> tuple[list[int], list[Any]]:
+        """The objects of the good ones among these lines, and what is wrong with the others."""
+        decode = self._decode
         try:
-            self._quick.decode(line)
-        except msgspec.DecodeError:
-            return True
-        return False
-
-    def _parse(self, data: bytes) -> pa.RecordBatch | None:
-        if not data.strip():
-            return _empty(self._wire)
-        try:
-            table = self._read(data)
-        except pa.ArrowInvalid:
-            return None
-        columns = [column.combine_chunks() for column in table.columns]
-        return pa.RecordBatch.from_arrays(columns, schema=self._wire)
-
-    def _read(self, data: bytes) -> pa.Table:
-        options = arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
-        table = arrow_json.read_json(
-            pa.BufferReader(data), read_options=options, parse_options=self._options
-        )
-        return table.select(self._wire.names)
-
-    def _reason(self, line: bytes) -> str:
-        try:
-            self._read(line)
-        except pa.ArrowInvalid as error:
-            said = str(error).removesuffix(" in row 0").removeprefix("JSON parse error: ")
-            return f"is not JSON that fits the schema: {said}"
-        return "is not one JSON object"
+            return at, [decode(lines[index]) for index in at]
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        accepted: list[int] = []
+        objects: list[Any] = []
+        for index in at:
+            try:
+                objects.append(decode(lines[index]))
+            except msgspec.DecodeError as error:
+                wrong[index] = f"is not JSON that fits the schema: {error}"
+            except RecursionError:
+                wrong[index] = _DEEP
+            else:
+                accepted.append(index)
+        return accepted, objects
 
 
-def _filled(block: Block) -> list[int]:
-    return [index for index, line in enumerate(block.lines) if line.strip()]
+def _object_type(struct: pa.DataType) -> type[msgspec.Struct]:
+    """The type by which msgspec decodes an object with these fields."""
+    names = {f"c{i}": field.name for i, field in enumerate(struct)}
+    fields = [(f"c{i}", _value_type(field.type) | None, None) for i, field in enumerate(struct)]
+    return msgspec.defstruct("Row", fields, rename=names, gc=False)
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
-
-
-def _wire(field: pa.Field) -> pa.Field:
-    """The type of a column in JSON: text where JSON has no type for it."""
-    return pa.field(field.name, _wire_type(field.type))
-
-
-def _wire_type(kind: pa.DataType) -> pa.DataType:
+def _value_type(kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
-        return pa.struct([_wire(child) for child in kind])
-    if pa.types.is_temporal(kind) or pa.types.is_binary(kind):
-        return pa.string()
-    return kind
-
-
-def _quick_type(kind: pa.DataType) -> Any:
-    """The type by which msgspec decodes a column."""
-    if pa.types.is_struct(kind):
-        names = {f"c{i}": field.name for i, field in enumerate(kind)}
-        fields = [(f"c{i}", _quick_type(field.type) | None, None) for i, field in enumerate(kind)]
-        return msgspec.defstruct("Row", fields, rename=names)
+        return _object_type(kind)
     if pa.types.is_integer(kind):
-        return int
+        most = 2 ** (kind.bit_width - 1) - 1
+        return Annotated[int, msgspec.Meta(ge=-most - 1, le=most)]
     if pa.types.is_floating(kind):
         return float
     if pa.types.is_boolean(kind):
         return bool
-    return float | str if pa.types.is_decimal(kind) else str
+    return Decimal if pa.types.is_decimal(kind) else str
+
+
+def _children(struct: pa.DataType) -> list[MakeArray]:
+    """What makes a column of each field of some objects."""
+    return [_column(f"c{i}", field.type) for i, field in enumerate(struct)]
+
+
+def _column(name: str, kind: pa.DataType) -> MakeArray:
+    make = _maker(kind)
+    return lambda objects: make([getattr(one, name) for one in objects])
+
+
+def _maker(kind: pa.DataType) -> MakeArray:
+    """What makes an array of decoded values: of text where JSON has no type for them."""
+    if pa.types.is_struct(kind):
+        return _struct_maker(kind)
+    if pa.types.is_decimal(kind):
+        texts = pa.string()
+        return lambda values: pa.array([None if v is None else str(v) for v in values], texts)
+    if pa.types.is_temporal(kind) or pa.types.is_binary(kind):
+        kind = pa.string()
+    elif pa.types.is_floating(kind):
+        kind = pa.float64()
+    return lambda values: pa.array(values, kind)
+
+
+def _struct_maker(struct: pa.DataType) -> MakeArray:
+    names = [field.name for field in struct]
+    columns = _children(struct)
+    nothing = _object_type(struct)()
+
+    def make(values: list[Any]) -> pa.Array:
+        mask = pa.array([value is None for value in values], pa.bool_())
+        objects = [nothing if value is None else value for value in values]
+        return pa.StructArray.from_arrays(
+            [column(objects) for column in columns], names=names, mask=mask
+        )
+
+    return make

@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 
 from australis.diagram.model import Source
 from australis.kernel.errors import Stopped, UserError
-from australis.runtime.sources.base import Chunk, FilesRead, Rejected, shown, without_first
+from australis.runtime.sources.base import Chunk, FilesRead, Rejected, shown_row, without_first
 from australis.runtime.sources.columns import drop, fit
 from australis.runtime.sources.paths import find_files, in_file, require_columns
 from australis.runtime.sources.stamp import reader_stamper
 
 BATCH_ROWS = 32_768
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError)
+"""What pyarrow raises for files that are damaged."""
 
 
 class ParquetReader:
@@ -41,7 +43,7 @@ class ParquetReader:
     def _check(self, source: Source, path: Path) -> None:
         try:
             names = pq.read_schema(path).names
-        except (pa.ArrowInvalid, OSError) as error:
+        except _UNREADABLE as error:
             said = str(error).split("\n")[0].rstrip(".")
             raise UserError(
                 f"reads {path.name}, which is not a Parquet file: {said}",
@@ -59,7 +61,7 @@ class ParquetReader:
             try:
                 for chunk in self._file(path):
                     yield in_file(chunk, path) if len(self._paths) > 1 else chunk
-            except (pa.ArrowInvalid, OSError) as error:
+            except _UNREADABLE as error:
                 raise Stopped(f"cannot read {path}: {error}") from error
 
     def _file(self, path: Path) -> Iterator[Chunk]:
@@ -70,7 +72,7 @@ class ParquetReader:
             ):
                 rows, reasons = fit(raw, self._schema, self._stamper)
                 rejected = tuple(
-                    Rejected(first + row, reason, shown(str(raw.slice(row, 1).to_pylist()[0])))
+                    Rejected(first + row, reason, shown_row(raw, row))
                     for row, reason in sorted(reasons.items())
                 )
                 yield Chunk(drop(rows, reasons), rejected)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from australis.diagram.model import ARRIVAL, Source
 from australis.kernel.errors import UserError
 from australis.kernel.names import known_names
+from australis.runtime.sources.base import shown_value
 from australis.runtime.sources.columns import cast, faults
 from australis.runtime.sources.inbox import Delivery, Inbox
 from australis.runtime.sources.stamp import Stamper
@@ -145,9 +146,13 @@ class PushHandle:
         try:
             return build(values, field.arrow)
         except _MISFIT:
-            row = next(iter(faults(len(values), works)), 0)
+            wrong = faults(len(values), works)
+            if not wrong:
+                kind = getattr(values, "type", "of another type")
+                raise self._wrong(f"column '{field.name}' is {kind}, not {field.type}") from None
+            row = wrong[0]
             value = values.iloc[row] if hasattr(values, "iloc") else values[row]
-            shown = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
+            shown = repr(shown_value(value) if isinstance(value, pa.Scalar) else value)
             raise self._wrong(
                 f"row {row}, column '{field.name}': {shown[:80]} does not fit {field.type}"
             ) from None

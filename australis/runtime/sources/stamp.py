@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from australis.diagram.model import ARRIVAL, Source
 from australis.kernel.errors import UserError
-from australis.runtime.sources.base import Rejected, shown
+from australis.runtime.sources.base import Rejected, shown_row, shown_value
 from australis.streams.buckets import Buckets
 from australis.streams.schema import TIMESTAMP
 from australis.streams.source import valid_stimes
@@ -79,17 +79,15 @@ class Stamper:
 
     def reject(self, rows: pa.RecordBatch, wrong: Sequence[int]) -> list[Rejected]:
         """The rejections of these rows, whose lines are no longer known."""
-        return [
-            Rejected(0, self.reason(rows, row), shown(str(rows.slice(row, 1).to_pylist()[0])))
-            for row in wrong
-        ]
+        return [Rejected(0, self.reason(rows, row), shown_row(rows, row)) for row in wrong]
 
     def reason(self, rows: pa.RecordBatch, row: int) -> str:
         """The reason why this row cannot enter a stream."""
         value = rows.column(self._time)[row]
         if not value.is_valid:
             return f"has no value in the time column '{self._time}'"
-        return f"column '{self._time}': {value} is not a time after 1970 that a stream can carry"
+        said = shown_value(value)
+        return f"column '{self._time}': {said} is not a time after 1970 that a stream can carry"
 
 
 def reader_stamper(source: Source) -> Stamper | None:

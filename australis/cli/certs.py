@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from australis.deployment.cluster import OPERATOR
 from australis.kernel.errors import UserError
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def certs(
     DIR holds an authority (ca.pem, ca.key), made the first time, and NAME.pem and
     NAME.key for each node. What exists is kept. Copy ca.pem and a node's own two files
     to its machine; with ca.key a program can pass for any node, so it stays here. A client
-    of the cluster file needs a certificate of its name too.
+    of the cluster file needs a certificate of its name too. The first time there is one of
+    the name 'operator' besides, with which `australis fault` may inject faults.
 
     \b
     Examples:
@@ -68,7 +70,10 @@ def certs(
     """
     from australis.runtime.certs import issue
 
-    issued = issue(directory, _reached(nodes, hosts), days, renew)
+    wanted = _reached(nodes, hosts)
+    if not (directory / f"{OPERATOR}.pem").exists():
+        wanted.setdefault(OPERATOR, [])
+    issued = issue(directory, wanted, days, renew)
     if as_json:
         click.echo(json.dumps(_as_object(directory, issued)))
         return

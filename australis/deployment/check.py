@@ -64,6 +64,10 @@ def check(cluster: Cluster, diagram: Diagram) -> None:
                 f"reads '{client.stream}', which is not a result of the diagram"
                 f"{_hint(client.stream, diagram.results)}",
             )
+        for stream in client.reads or ():
+            if stream not in logged:
+                sentence = f"may read '{stream}', which has no log{_hint(stream, logged)}"
+                raise _wrong(cluster, "clients", client.name, sentence)
 
 
 def _results(cluster: Cluster, diagram: Diagram) -> None:
@@ -125,6 +129,7 @@ def _names(cluster: Cluster) -> None:
         "participants": cluster.participants,
         "replicas": cluster.replicas,
         "clients": cluster.clients,
+        "operators": cluster.operators,
     }
     for section, names in named.items():
         for name in names:

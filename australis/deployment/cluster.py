@@ -21,6 +21,8 @@ PolicyName = Literal["process", "delay", "suspend"]
 """What happens to new tuples while an input is missing, or while results are corrected."""
 LOOPBACK = "127.0.0.1"
 """The address that only this machine can reach."""
+OPERATOR = "operator"
+"""The name of the operator's certificate, unless the cluster file names others."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class ClientPlace:
     stream: str
     hedge: int = 1
     """The number of replicas that it follows at once."""
+    reads: tuple[str, ...] | None = None
+    """The streams that it may read besides; None: all."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,8 @@ class Cluster:
     clients: dict[str, ClientPlace] = field(default_factory=dict)
     sinks: dict[str, SinkPlace] = field(default_factory=dict)
     """What is said of the diagram's sinks; `sink_places` knows the nodes of all."""
+    operators: tuple[str, ...] = ()
+    """The names in certificates of those who may inject faults."""
     participants: tuple[str, ...] = ()
     """The participants that may own nodes."""
     tls: Tls | None = None

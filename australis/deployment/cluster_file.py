@@ -9,6 +9,7 @@ from msgspec import Meta, field
 
 from australis.deployment.check import check_alone
 from australis.deployment.cluster import (
+    OPERATOR,
     ClientPlace,
     Cluster,
     Engine,
@@ -39,6 +40,8 @@ from australis.yamlfile.values import (
 )
 
 Nodes = Annotated[tuple[Text, ...], Meta(min_length=1, description="a list of nodes")]
+Names = Annotated[tuple[Text, ...], Meta(description="a list of names")]
+Streams = Annotated[tuple[Text, ...], Meta(description="a list of streams")]
 Hedge = Annotated[int, Meta(ge=1, le=2, description="1 or 2")]
 
 
@@ -70,6 +73,7 @@ class ClientSettings(Settings, frozen=True):
 
     stream: Text
     hedge: Hedge = ClientPlace.hedge
+    reads: Streams | None = None
 
 
 class PolicySettings(Settings, frozen=True):
@@ -204,6 +208,7 @@ class ClusterFile(Settings, frozen=True, kw_only=True):
     leases: LeaseSettings = field(default_factory=LeaseSettings)
     epoch_us: Epoch | None = field(default=None, name="epoch")
     nodes: Section[ClusterNodeSettings]
+    operators: Names | None = None
     participants: Section[ParticipantSettings] = field(default_factory=dict)
     replicas: Section[Nodes]
     sources: Section[SourceHome]
@@ -236,12 +241,20 @@ def _cluster(document: Document, said: ClusterFile) -> Cluster:
         | {"logs": {name: said.log.chosen(one) for name, one in said.log.streams.items()}}
         | {"policies": said.policies.meaning, "results": promises(said.results)}
         | {"participants": tuple(said.participants or owners)}
+        | {"operators": operators(said)}
         | {"sources": homes(said.sources), "standbys": standbys(said.sources, said.nodes)}
         | {"tls": None if said.tls is None else Tls(**arguments(said.tls))}
         | {"faults": said.faults == "allowed"},
         place=document.origin,
         places=document.places,
     )
+
+
+def operators(said: ClusterFile) -> tuple[str, ...]:
+    """The operators; if none are named the one of that name, unless it is a node or a client."""
+    if said.operators is not None:
+        return said.operators
+    return () if OPERATOR in said.nodes or OPERATOR in said.clients else (OPERATOR,)
 
 
 def homes(sources: Mapping[str, str | SourceSettings]) -> dict[str, str]:

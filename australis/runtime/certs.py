@@ -1,14 +1,11 @@
-"""Certificates between nodes: a small authority in a directory, for mutual TLS over Flight.
+"""Certificates between nodes: a small authority in a directory, for mutual TLS.
 
 `issue` makes the authority (ca.pem, ca.key) and a pair of files for each node
 (NAME.pem, NAME.key); a node needs its own pair and ca.pem, and ca.key stays where
-certificates are made. Nodes know each other by name, wherever they run:
+certificates are made. Nodes know each other by name, wherever they run: `Credentials` proves
+one's own name, accepts one node only, or finds out who calls.
 
-    fl.FlightServerBase(location, **credentials.for_server())
-    fl.connect(location, **credentials.for_client("n2"))   # only n2 may answer
-    caller(context)                                        # in a handler: who called
-
-A server tells a handler the first alternative name of the caller's certificate, so
+A caller is known by the first alternative name of its certificate, so
 a node's name always comes first. A certificate is looked at when a connection
 begins: one that expires later does not end it.
 """
@@ -19,13 +16,15 @@ import fcntl
 import ipaddress
 import os
 import re
+import socket
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -47,6 +46,7 @@ from australis.runtime.files import (
     sync_directory,
     write_all,
 )
+from australis.runtime.sockets import limit
 
 AUTHORITY = "ca"
 HOSTS = ("127.0.0.1", "localhost")
@@ -71,22 +71,51 @@ class Credentials:
     certificate_pem: bytes
     key_pem: bytes = field(repr=False)
 
-    def for_server(self) -> dict[str, Any]:
-        """Arguments of a Flight server that answers nodes of this authority only."""
-        return {
-            "tls_certificates": [(self.certificate_pem, self.key_pem)],
-            "verify_client": True,
-            "root_certificates": self.ca_pem,
-        }
+    def wrap(self, connection: socket.socket, node: str | None) -> socket.socket:
+        """The connection with TLS, to a node, or at one (None); nothing is sent yet."""
+        at_node = node is None
+        context = _context(self.ca_pem, self.certificate_pem, self.key_pem, at_node)
+        return context.wrap_socket(
+            connection,
+            server_side=at_node,
+            server_hostname=node,
+            do_handshake_on_connect=False,
+        )
 
-    def for_client(self, peer: str) -> dict[str, Any]:
-        """Arguments of a Flight client that accepts one node only, at any address."""
-        return {
-            "tls_root_certs": self.ca_pem,
-            "cert_chain": self.certificate_pem,
-            "private_key": self.key_pem,
-            "override_hostname": peer,
-        }
+    def connect(self, connection: socket.socket, node: str, deadline: float) -> None:
+        """Show one's certificate to a node, which has to show its own."""
+        self._shake_hands(connection, deadline)
+
+    def accept(self, connection: socket.socket, deadline: float) -> str | None:
+        """Find out who calls, from the certificate that the caller proves to own."""
+        self._shake_hands(connection, deadline)
+        assert isinstance(connection, ssl.SSLSocket)
+        return caller(connection)
+
+    @staticmethod
+    def _shake_hands(connection: socket.socket, deadline: float) -> None:
+        assert isinstance(connection, ssl.SSLSocket)
+        limit(connection, deadline)
+        connection.do_handshake()
+
+
+@lru_cache(maxsize=8)
+def _context(
+    ca_pem: bytes, certificate_pem: bytes, key_pem: bytes, at_node: bool
+) -> ssl.SSLContext:
+    """The settings of TLS: both ends have to show a certificate of this authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if at_node else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=ca_pem.decode())
+    # The library reads certificate and key from a file only: this one is in memory.
+    fd = os.memfd_create("certificate", os.MFD_CLOEXEC)
+    try:
+        write_all(fd, certificate_pem + b"\n" + key_pem)
+        context.load_cert_chain(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+    return context
 
 
 class Did(StrEnum):
@@ -129,11 +158,12 @@ def load(directory: Path, ca: Path, name: str, now: datetime | None = None) -> C
     return Credentials(name, ca_pem, certificate_pem, key_pem)
 
 
-def caller(context: Any) -> str:
-    """The node that called a Flight handler, from the certificate it proved to own."""
-    identity: bytes = context.peer_identity()
-    assert identity, "the server asks for no certificates, or has an auth_handler"
-    return identity.decode()
+def caller(connection: ssl.SSLSocket) -> str:
+    """The name of the other end of a connection, from its certificate."""
+    certificate = connection.getpeercert() or {}
+    names = certificate.get("subjectAltName", ())
+    assert names, "the authority of a cluster gives every certificate a name"
+    return str(names[0][1])
 
 
 # --- making them -------------------------------------------------------------------------

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.flight as fl
 
 from australis.deployment.check import check
 from australis.deployment.cluster import Cluster
@@ -66,19 +65,22 @@ from australis.protocols.dpc.proxies import (
 )
 from australis.protocols.dpc.subscribers import GUEST
 from australis.protocols.dpc.topology import deploy, dpc_options, origins_of, pairs_of
-from australis.runtime.admin import AdminClient, NoAnswer, find_credentials
-from australis.runtime.certs import Credentials
+from australis.runtime.admin import AdminClient, NoAnswer, find_access
 from australis.runtime.epoch import read_epoch
 from australis.runtime.files import read_text
 from australis.runtime.load import load as load_diagram
 from australis.runtime.load import seen_from_above
 from australis.runtime.node.driver import Driver
-from australis.runtime.node.links import Link, Mismatch, greeted, sentence_of
+from australis.runtime.node.links import Link, Mismatch, greeted, unpack
 from australis.runtime.node.links import connect as connect_to
+from australis.runtime.node.mailbox import INBOX
 from australis.runtime.node.router import node_of
 from australis.runtime.node.server import ask
+from australis.runtime.node.transport import NETWORK_ERRORS, NodeConnection, Refused, sentence_of
 from australis.runtime.node.wire import Wire, WireError
 from australis.runtime.node.wire_dpc import FAMILIES
+from australis.runtime.sockets import Access
+from australis.runtime.token import Unproven
 from australis.streams.schema import Schema, parse_schema
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ MAX_QUEUED_CHANGES = 10_000
 MAX_QUEUED_BYTES = 64 << 20
 """The number of unread bytes at which a subscription stops reading."""
 RETRY_S = 0.1
+SILENCE_TIMEOUT_S = 10.0
+"""The silence after which the stream from a node, which sends at least empty parts, is broken."""
 CLOSE_TIMEOUT_S = 5.0
 """The longest time that closing a subscription takes."""
 MAX_REFUSALS = 3
@@ -146,7 +150,7 @@ _OPEN: set[Subscription] = set()
 
 @atexit.register
 def _close_all() -> None:
-    """Close all open connections: a thread inside gRPC would crash Python at its exit."""
+    """Close all open subscriptions."""
     for subscription in list(_OPEN):
         subscription.close()
 
@@ -236,8 +240,8 @@ class Connection:
     def _subscribed(
         self, stream: str, name: str, after: int | None, identity: str | None, how: _How
     ) -> Subscription:
-        credentials = find_credentials(self.cluster, self._base, identity)
-        made = Subscription(self, stream, name, after, credentials, how)
+        access = find_access(self.cluster, self._base, identity)
+        made = Subscription(self, stream, name, after, access, how)
         self._open.append(made)
         return made
 
@@ -279,8 +283,8 @@ class Connection:
         if stream in known:
             return known[stream]
         producers = producers_of(self.cluster, self.diagram, stream)
-        credentials = find_credentials(self.cluster, self._base, self._identity)
-        return find_schema(self.cluster, stream, producers, credentials)
+        access = find_access(self.cluster, self._base, self._identity)
+        return find_schema(self.cluster, stream, producers, access)
 
     def kept(self, stream: str) -> tuple[int, int]:
         """The last bucket that the logs of a stream no longer hold, and the last one they hold."""
@@ -335,14 +339,14 @@ class Subscription:
         stream: str,
         client: str,
         after: int | None,
-        credentials: Credentials | None,
+        access: Access,
         how: _How,
     ) -> None:
         cluster, diagram = connection.cluster, connection.diagram
         self.stream = stream
         self.client = client
         self._cluster = cluster
-        self._credentials = credentials
+        self._access = access
         self._stable_only = how.stable_only
         clients = readers(cluster, diagram) | {client: stream}
         topology = deploy(diagram, cluster.machines, clients, pairs_of(cluster))
@@ -354,9 +358,7 @@ class Subscription:
         self._roles = Roles(topology)
         self._wire = Wire(cluster.name, FAMILIES)
         known = {source.name: source.schema for source in diagram.sources}
-        self.schema = known.get(stream) or find_schema(
-            cluster, stream, config.producers, credentials
-        )
+        self.schema = known.get(stream) or find_schema(cluster, stream, config.producers, access)
         """The stream's attributes."""
         self._schemas = {stream: self.schema}
         self._changes: queue.Queue[Change | None] = queue.Queue()
@@ -382,8 +384,8 @@ class Subscription:
                 after = max(after, connection.kept(stream)[0])
         self._node.open(ClientHost(machine, self, self))
         self._incarnation = time.time_ns() // 1_000_000 - 1_600_000_000_000
-        self._streams: dict[str, fl.FlightStreamReader] = {}
-        """The open stream from each node."""
+        self._streams: dict[str, NodeConnection] = {}
+        """The connection with the open stream from each node."""
         self._readers = [
             threading.Thread(target=self._read, args=(node,), name=f"from {node}", daemon=True)
             for node in self._links
@@ -394,8 +396,8 @@ class Subscription:
         restored = RestoredLog(stream, after, after, after)
         self._driver.start({client: Started(self._incarnation, (restored,))})
 
-    def _connector(self, node: str) -> Callable[[], fl.FlightClient]:
-        return lambda: _greet(self._cluster, node, self._credentials)
+    def _connector(self, node: str) -> Callable[[], NodeConnection]:
+        return lambda: _greet(self._cluster, node, self._access)
 
     # --- the ports of the client proxy (`node.ports`) ------------------------------------
 
@@ -445,22 +447,22 @@ class Subscription:
 
     def _read(self, node: str) -> None:
         """Read the stream of messages from a node, and reopen it until the subscription ends."""
-        ticket = fl.Ticket(msgspec.msgpack.encode((self.client, self._incarnation)))
+        ticket = msgspec.msgpack.encode((self.client, self._incarnation))
         while not self._closed.is_set():
             try:
                 with self._connector(node)() as client:
-                    stream = self._streams[node] = client.do_get(ticket)
+                    self._streams[node] = client
                     if self._closed.is_set():
                         return
-                    for chunk in stream:
+                    for part in client.call(INBOX, ticket, SILENCE_TIMEOUT_S):
                         self._refusals[node] = 0
-                        for message in chunk.data.column(0).to_pylist():
+                        for message in unpack(part):
                             self._take(message)
                         if self._closed.is_set():
                             return
-            except (fl.FlightServerError, Mismatch) as error:
+            except (Refused, Unproven, Mismatch) as error:
                 self._refused(node, error)
-            except (fl.FlightError, OSError, pa.ArrowException):
+            except (OSError, ValueError):
                 pass
             self._closed.wait(RETRY_S)
 
@@ -563,17 +565,17 @@ class Subscription:
             link.close()
         for stream in list(self._streams.values()):
             stream.cancel()
-        for reader in self._readers:  # one that outlives the interpreter would crash it
+        for reader in self._readers:
             reader.join(CLOSE_TIMEOUT_S)
         self._changes.put(None)
 
 
-def _greet(cluster: Cluster, node: str, credentials: Credentials | None) -> fl.FlightClient:
-    return greeted(connect_to(cluster, node, credentials), cluster.name, node)
+def _greet(cluster: Cluster, node: str, access: Access) -> NodeConnection:
+    return greeted(connect_to(cluster, node, access), cluster.name, node)
 
 
 def find_schema(
-    cluster: Cluster, stream: str, producers: tuple[str, ...], credentials: Credentials | None
+    cluster: Cluster, stream: str, producers: tuple[str, ...], access: Access
 ) -> Schema:
     """The schema of a stream from the first producer that answers."""
     places = node_of(cluster)
@@ -582,11 +584,11 @@ def find_schema(
     while time.monotonic() < deadline:
         for producer in producers:
             try:
-                with _greet(cluster, places[producer], credentials) as node:
+                with _greet(cluster, places[producer], access) as node:
                     schema = ask(node, "status", timeout_s=2)["schemas"].get(stream)
                 if schema is not None:
                     return parse_schema(schema)
-            except (fl.FlightError, OSError, pa.ArrowException, Mismatch) as error:
+            except (*NETWORK_ERRORS, Mismatch) as error:
                 why = f": {sentence_of(error)}"
         time.sleep(RETRY_S)
     nodes = ", ".join(places[p] for p in producers)

@@ -2,13 +2,18 @@
 
 `DoGet` streams merged buckets, `DoPut` stages a task's rows, `DoAction` carries
 small requests, as msgpack. No pickle crosses the wire. Only callers that know the
-secret of the run are answered; the connection itself is not encrypted.
+secret of the run are answered; the connection itself is not encrypted. Flight's server bounds neither
+connections nor what it reads of a request before it knows the caller. So on one machine it has no
+port, but a socket in a directory that only its user may enter.
 """
 
 from __future__ import annotations
 
 import secrets
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -45,7 +50,12 @@ class LaneServer(fl.FlightServerBase):
         host: str = LOOPBACK,
         port: int = 0,
     ) -> None:
-        super().__init__(f"grpc://{host}:{port}")
+        self._directory: Path | None = None
+        if host == LOOPBACK:
+            self._directory = Path(tempfile.mkdtemp(prefix="australis-"))
+            super().__init__(f"grpc+unix://{self._directory}/lanes")
+        else:
+            super().__init__(f"grpc://{host}:{port}")
         self._work = work
         self._on_stop = on_stop
         self._host = host
@@ -56,7 +66,15 @@ class LaneServer(fl.FlightServerBase):
     @property
     def address(self) -> str:
         """The address for clients, with the secret of this run, which they must know."""
+        if self._directory is not None:
+            return f"grpc+unix://{self._directory}/lanes#{self._secret}"
         return f"grpc://{self._host}:{self.port}#{self._secret}"
+
+    def shutdown(self) -> None:
+        """End the server once its calls have ended."""
+        super().shutdown()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def do_get(self, context: Any, ticket: fl.Ticket) -> fl.FlightDataStream:
         ask = self._decode(ticket.ticket)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,16 @@ def seen_from_above(diagram: Diagram, folder: Path) -> Diagram:
         return path if path.startswith("~") else str(folder / path)
 
     def part(one: Any) -> Any:
-        paths = one.options.get("path")
-        if paths is None:
-            return one
-        several = [rebased(str(p)) for p in paths] if isinstance(paths, list) else None
-        return replace(one, options={**one.options, "path": several or rebased(str(paths))})
+        options = {**one.options}
+        paths = options.get("path")
+        if paths is not None:
+            several = [rebased(str(p)) for p in paths] if isinstance(paths, list) else None
+            options["path"] = several or rebased(str(paths))
+        if isinstance(options.get("token"), str):
+            options["token"] = rebased(options["token"])
+        if isinstance(options.get("tls"), Mapping):
+            options["tls"] = {k: rebased(str(v)) for k, v in options["tls"].items()}
+        return replace(one, options=options)
 
     def function(one: Operator) -> Operator:
         if not isinstance(one, Spark) or ".py:" not in one.function:

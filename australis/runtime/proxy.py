@@ -15,6 +15,7 @@ from pathlib import Path
 from australis.diagram.model import Source
 from australis.kernel.errors import AustralisError, Stopped
 from australis.runtime.journal import Journal
+from australis.runtime.node.events import Tell, tell_nobody
 from australis.runtime.options import Options
 from australis.runtime.receiver import Receiver, has_ended
 from australis.runtime.source_log import SourceLog, SourceStats
@@ -23,7 +24,7 @@ from australis.runtime.sources.base import Reader
 from australis.runtime.sources.inbox import Inbox
 from australis.runtime.sources.push import PushHandle
 from australis.runtime.sources.replay import Pacer, RowRelease, stamped
-from australis.runtime.sources.tcp import TcpListener
+from australis.runtime.sources.tcp import MAX_PRODUCERS, TcpListener
 from australis.streams.log import SEGMENT_BYTES, StableLog
 
 JOURNALLED = ("push", "tcp")
@@ -60,6 +61,8 @@ class SourceProxy:
         release_bytes: int = SEGMENT_BYTES,
         began: tuple[int, int] | None = None,
         on_journalled: Callable[[int], None] | None = None,
+        tell: Tell = tell_nobody,
+        max_connections: int = MAX_PRODUCERS,
     ) -> None:
         """A proxy; at full speed its source waits for `room` ahead of its consumers.
 
@@ -68,7 +71,8 @@ class SourceProxy:
 
         A paced source follows the time that has passed since it `began`: by the clock, and in
         its own time. Without `began` it continues from where it was. With `on_journalled` rows
-        that cannot be requested again are acknowledged by `acknowledge` only.
+        that cannot be requested again are acknowledged by `acknowledge` only. A tcp source has at most
+        `max_connections`.
         """
         check_options(source)
         self.source = source
@@ -92,9 +96,9 @@ class SourceProxy:
         self._ended = self._writer.stream.ended
         self._reader = open_reader(source, base) if replayable and not self._ended else None
         if not replayable:
-            self._open_door(state)
+            self._open_door(state, base, tell, max_connections)
 
-    def _open_door(self, state: Path) -> None:
+    def _open_door(self, state: Path, base: Path, tell: Tell, max_connections: int) -> None:
         if self._ended:
             self._inbox.shut(has_ended(self.source))
         else:
@@ -110,7 +114,9 @@ class SourceProxy:
         if self.source.kind == "push":
             self.push_handle = PushHandle(self.source, self._log.buckets, self._inbox)
         elif not self._ended:
-            self.listener = TcpListener(self.source, self._log.buckets, self._inbox)
+            self.listener = TcpListener(
+                self.source, self._log.buckets, self._inbox, base, tell, max_connections
+            )
 
     @property
     def stats(self) -> SourceStats:

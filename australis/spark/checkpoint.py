@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from australis.kernel.errors import Damaged
+from australis.kernel.errors import Damaged, Stopped
 
 
 @dataclass(frozen=True)

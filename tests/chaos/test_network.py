@@ -104,7 +104,7 @@ def testbed(cables: Cables, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     path = directory / "cluster.yaml"
     path.write_text(CLUSTER.format(nodes=nodes, max_delay=MAX_DELAY_S))
     hosts = {name: [address] for name, address in ADDRESSES.items()}
-    issue(directory / "certs", hosts | {"reader": []}, 2)
+    issue(directory / "certs", hosts | {"reader": [], "operator": []}, 2)
     within = {name: ("ip", "netns", "exec", f"australis-{name}") for name in NODES}
     with Testbed(path, "counts", within=within) as one:
         one.wait_until_stable()

@@ -48,9 +48,10 @@ def test_made_then_kept_then_renewed(tmp_path: Path) -> None:
     result = certs(home, "--node", "n1", "--node", "n22", "--host", "n22=10.0.0.5", "--days", "30")
     assert result.exit_code == 0, result.output
     assert result.output == (
-        f"made     {home}/ca.pem   until {day(3650)}\n"
-        f"made     {home}/n1.pem   for 127.0.0.1, localhost, until {day(30)}\n"
-        f"made     {home}/n22.pem  for 10.0.0.5, until {day(30)}\n"
+        f"made     {home}/ca.pem        until {day(3650)}\n"
+        f"made     {home}/n1.pem        for 127.0.0.1, localhost, until {day(30)}\n"
+        f"made     {home}/n22.pem       for 10.0.0.5, until {day(30)}\n"
+        f"made     {home}/operator.pem  for 127.0.0.1, localhost, until {day(30)}\n"
     )
     assert load(home, home / "ca.pem", "n22").name == "n22"
     result = certs(home, "--node", "n1")

@@ -397,10 +397,15 @@ def test_with_certificates(tmp_path: Path) -> None:
         assert invoke("status", c.path).exit_code == 0
         assert invoke("status", c.path, "--identity", "reader").exit_code == 0
         assert invoke("tail", c.path, "s1", "--rows", "2", "--stable").exit_code == 0
+        sentence = "'a' refuses: 'a' may not ask for 'fault': it is not an operator of this cluster"
+        assert said("fault", "cut", c.path, "a", "b") == sentence
+        issue(tmp_path / "certs", {"operator": ()})
         assert invoke("fault", "cut", c.path, "a", "b").exit_code == 0
         assert "does not exist; see `australis certs" in said("status", c.path, "--identity", "z")
         (tmp_path / "certs").rename(tmp_path / "elsewhere")
-        assert "certs' holds the certificate of no node or client" in said("status", c.path)
+        assert "certs' holds the certificate of no operator, node or client" in said(
+            "status", c.path
+        )
 
 
 # --- node, up, down ------------------------------------------------------------------------------

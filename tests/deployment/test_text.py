@@ -122,7 +122,7 @@ SECTIONS = {
     "client a word": ("clients:\n  me: f", 8, ["'me' should be names with settings"]),
     "client unknown": (
         "clients:\n  me:\n    stream: f\n    from: g", 10,
-        ["'me' has an unknown setting 'from' (known: stream, hedge)"],
+        ["'me' has an unknown setting 'from' (known: stream, hedge, reads)"],
     ),
     "client of a list": ("clients: {me: {stream: [f]}}", 7, ["'me'", "'stream' that should be text"]),
     "client at": ("clients: {me@home: {stream: f}}", 7, ["'me@home' is not a name"]),
@@ -406,6 +406,7 @@ faults: allowed
         },
         participants=("acme", "other"),
         tls=Tls("certs/ca.pem", "certs"),
+        operators=("operator",),
         faults=True,
     )
     assert cluster.machines == {"scans": ("scans@a", "scans@b"), "floods": ("floods@b",)}

@@ -1,18 +1,19 @@
-"""Certificates between nodes: what is made, what a node refuses, and mutual TLS over Flight."""
+"""Certificates between nodes: what is made, what a node refuses, and mutual TLS."""
 
 from __future__ import annotations
 
 import ipaddress
 import shutil
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.flight as fl
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -31,12 +32,12 @@ from australis.runtime.certs import (
     SKEW,
     Credentials,
     Did,
-    caller,
     check_name,
     issue,
     load,
 )
 from australis.runtime.files import TEMPORARY
+from australis.runtime.listener import Connection, Listener
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=800)
 
@@ -276,79 +277,50 @@ def test_a_key_with_a_password(home: Path) -> None:
     assert "without a password" in refused(lambda: credentials(home, "n1"))
 
 
-# --- mutual TLS over Flight --------------------------------------------------------------
-
-
-class WhoCalled(fl.FlightServerBase):
-    """Tells each caller its name, in every kind of call."""
-
-    def do_action(self, context: Any, action: fl.Action) -> list[bytes]:
-        return [caller(context).encode()]
-
-    def do_get(self, context: Any, ticket: fl.Ticket) -> fl.FlightDataStream:
-        return fl.RecordBatchStream(pa.table({"name": [caller(context)]}))
-
-    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        reader.read_all()
-        writer.write(pa.py_buffer(caller(context).encode()))
+# --- mutual TLS --------------------------------------------------------------------------
 
 
 @contextmanager
 def serving(node: Credentials) -> Iterator[int]:
-    with WhoCalled("grpc+tls://127.0.0.1:0", **node.for_server()) as server:
-        yield server.port
+    """A port that tells each caller its name."""
+
+    def serve(connection: Connection) -> None:
+        name = connection.accept(node)
+        connection.socket.sendall(f"{name}\n".encode())
+
+    listener = Listener("who", "127.0.0.1", 0, serve)
+    listener.start()
+    try:
+        yield listener.address[1]
+    finally:
+        listener.stop()
 
 
-def ask(port: int, host: str = "127.0.0.1", **options: Any) -> str:
-    with fl.connect(f"grpc+tls://{host}:{port}", **options) as client:
-        (answer,) = client.do_action("who", fl.FlightCallOptions(timeout=20))
-        return str(answer.body.to_pybytes().decode())
+def ask(port: int, mine: Credentials, node: str = "n1") -> str:
+    raw = socket.create_connection(("127.0.0.1", port), 20)
+    with mine.wrap(raw, node) as connection:
+        mine.connect(connection, node, time.monotonic() + 20)
+        return connection.makefile().readline().strip()
 
 
-def test_a_handler_knows_who_called(home: Path) -> None:
+def test_a_node_knows_who_called(home: Path) -> None:
     issue(home, {"Node_3-b": ("10.0.0.5", "three.example.org")})
     with serving(credentials(home, "n1")) as port:
         for name in ("n2", "Node_3-b", "n1"):
-            assert ask(port, **credentials(home, name).for_client("n1")) == name
-        mine = credentials(home, "n2").for_client("n1")
-        with fl.connect(f"grpc+tls://127.0.0.1:{port}", **mine) as client:
-            assert client.do_get(fl.Ticket(b"")).read_all().to_pydict() == {"name": ["n2"]}
-            descriptor = fl.FlightDescriptor.for_command(b"")
-            writer, answer = client.do_put(descriptor, pa.schema([]))
-            with writer:
-                writer.done_writing()
-                assert answer.read().to_pybytes() == b"n2"
+            assert ask(port, credentials(home, name)) == name
 
 
-def test_who_called_is_not_known_without_mutual_tls(home: Path) -> None:
-    node = credentials(home, "n1").for_server()
-    with WhoCalled("grpc+tls://127.0.0.1:0", tls_certificates=node["tls_certificates"]) as server:
-        mine = credentials(home, "n2").for_client("n1")
-        with pytest.raises(fl.FlightServerError, match="the server asks for no certificates"):
-            ask(server.port, **mine)
-
-
-def without_certificate(home: Path, other: Path) -> dict[str, Any]:
-    return {"tls_root_certs": (home / "ca.pem").read_bytes(), "override_hostname": "n1"}
-
-
-def of_another_authority(home: Path, other: Path) -> dict[str, Any]:
+def of_another_authority(home: Path, other: Path) -> Credentials:
     make(other, "n2")
-    found = credentials(other, "n2").for_client("n1")
-    return found | {"tls_root_certs": (home / "ca.pem").read_bytes()}
+    return replace(credentials(other, "n2"), ca_pem=(home / "ca.pem").read_bytes())
 
 
-def expired(home: Path, other: Path) -> dict[str, Any]:
+def expired(home: Path, other: Path) -> Credentials:
     make(home, "n3", now=LONG_AGO + timedelta(days=600), days=100)
-    return credentials(home, "n3", LONG_AGO + timedelta(days=650)).for_client("n1")
+    return credentials(home, "n3", LONG_AGO + timedelta(days=650))
 
 
-def with_the_key_of_another(home: Path, other: Path) -> dict[str, Any]:
-    own = credentials(home, "n2").for_client("n1")
-    return own | {"private_key": (home / "n1.key").read_bytes()}
-
-
-def signed_by_a_node(home: Path, other: Path) -> dict[str, Any]:
+def signed_by_a_node(home: Path, other: Path) -> Credentials:
     """A node that plays the authority, to pass for another."""
     make(home, "n3")
     false = credentials(home, "n3")
@@ -361,60 +333,55 @@ def signed_by_a_node(home: Path, other: Path) -> dict[str, Any]:
     builder = builder.not_valid_before(real.not_valid_before_utc)
     builder = builder.not_valid_after(real.not_valid_after_utc)
     forged = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
-    return false.for_client("n1") | {"cert_chain": forged + false.certificate_pem}
+    return replace(false, certificate_pem=forged + false.certificate_pem)
 
 
-@pytest.mark.parametrize(
-    "client",
-    [
-        without_certificate,
-        of_another_authority,
-        expired,
-        with_the_key_of_another,
-        signed_by_a_node,
-    ],
-)
+@pytest.mark.parametrize("client", [of_another_authority, expired, signed_by_a_node])
 def test_clients_that_are_refused(
-    home: Path, tmp_path: Path, client: Callable[[Path, Path], dict[str, Any]]
+    home: Path, tmp_path: Path, client: Callable[[Path, Path], Credentials]
 ) -> None:
     if client is expired:
         shutil.rmtree(home)
         make(home, "n1", now=LONG_AGO, days=2000)
     with serving(credentials(home, "n1")) as port:
-        with pytest.raises(fl.FlightUnavailableError):
-            ask(port, **client(home, tmp_path / "other"))
+        with pytest.raises(OSError, match="alert"):
+            ask(port, client(home, tmp_path / "other"))
         make(home, "n4")
-        assert ask(port, **credentials(home, "n4").for_client("n1")) == "n4"
+        assert ask(port, credentials(home, "n4")) == "n4"
+
+
+def test_a_certificate_with_the_key_of_another_is_of_no_use(home: Path) -> None:
+    mixed = replace(credentials(home, "n2"), key_pem=(home / "n1.key").read_bytes())
+    with serving(credentials(home, "n1")) as port, pytest.raises(OSError, match="mismatch"):
+        ask(port, mixed)
 
 
 def test_clients_without_tls_are_refused(home: Path) -> None:
-    with serving(credentials(home, "n1")) as port:
-        client = fl.connect(f"grpc://127.0.0.1:{port}")
-        with pytest.raises(fl.FlightUnavailableError):
-            list(client.do_action("who", fl.FlightCallOptions(timeout=20)))
+    with (
+        serving(credentials(home, "n1")) as port,
+        socket.create_connection(("127.0.0.1", port), 20) as connection,
+        suppress(ConnectionError),
+    ):
+        connection.sendall(b"hello, who am I?\n" * 10)
+        assert b"n" not in connection.recv(1000)
 
 
 def test_servers_that_are_refused(home: Path, tmp_path: Path) -> None:
     make(tmp_path / "other", "n1")
-    mine = credentials(home, "n2").for_client("n1")
     with (
         serving(credentials(tmp_path / "other", "n1")) as port,
-        pytest.raises(fl.FlightUnavailableError, match="handshake failed"),
+        pytest.raises(OSError, match="certificate verify failed"),
     ):
-        ask(port, **mine)
+        ask(port, credentials(home, "n2"))
 
 
 def test_a_client_checks_whom_it_reached(home: Path) -> None:
-    """By name with `for_client`, wherever the node runs; otherwise by its address."""
+    """By name, wherever the node runs."""
     issue(home, {"n3": ("10.0.0.5",)})
     mine = credentials(home, "n2")
-    by_address = {k: v for k, v in mine.for_client("").items() if k != "override_hostname"}
     with serving(credentials(home, "n1")) as port:
-        assert ask(port, **mine.for_client("n1")) == "n2"
-        assert ask(port, **by_address) == ask(port, "localhost", **by_address) == "n2"
-        with pytest.raises(fl.FlightUnavailableError, match="Peer name n3 is not in peer cert"):
-            ask(port, **mine.for_client("n3"))
+        assert ask(port, mine) == "n2"
+        with pytest.raises(OSError, match="not valid for 'n3'"):
+            ask(port, mine, "n3")
     with serving(credentials(home, "n3")) as port:
-        assert ask(port, **mine.for_client("n3")) == "n2"
-        with pytest.raises(fl.FlightUnavailableError, match=r"Peer name 127\.0\.0\.1 is not in"):
-            ask(port, **by_address)
+        assert ask(port, mine, "n3") == "n2"

@@ -11,18 +11,14 @@ import heapq
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 
 from australis.kernel.machine import Event, MessageReceived, SetTimer, TimerFired
+from australis.node.admission import MessageQueue, Rank
 from australis.node.machine import NodeMachine
 from australis.runtime.node.entries import NO_ENTRY, brief, no_entries
 from australis.runtime.node.trace import TraceFile
 
-MAX_QUEUED_MESSAGES = 4096
-"""The largest number of messages queued for the driver thread; beyond it the node is overloaded."""
-MAX_QUEUED_BYTES = 256 << 20
-"""The largest number of bytes queued for the driver thread, unless one message alone has more."""
 MAX_WAIT_S = 3600.0
 """The longest single wait of the driver thread; a timer may be due later than one wait can last."""
 
@@ -56,21 +52,20 @@ class Driver:
         on_error: Callable[[BaseException], None],
         clock: WallClock | None = None,
         next_entry: Callable[[], str] = no_entries,
+        messages_per_s: float = float("inf"),
     ) -> None:
+        """A driver that takes so many messages from each client or guest."""
         self.node = node
         self.clock = clock or WallClock()
         self.trace: TraceFile | None = None
         """The file that records every handled event, if the cluster file asks for one."""
         self.entry = NO_ENTRY
         """The entry that is being handled now, which is the cause of its effects."""
-        self.overflowed = 0
         self._on_error = on_error
         self._next_entry = next_entry
         self._cause = NO_ENTRY
         self._event: Event | None = None
-        self._events: deque[tuple[str, str, Event, int]] = deque()
-        self._messages = 0
-        self._bytes = 0
+        self._events: MessageQueue[tuple[str, str, Event]] = MessageQueue(messages_per_s)
         self._timers: dict[tuple[str, str], int] = {}
         self._due: list[tuple[int, int, str, str, str]] = []
         """The pending timers: time, order, machine, name, and the entry that set the timer."""
@@ -85,18 +80,43 @@ class Driver:
             self.post(name, event)
         self._thread.start()
 
+    @property
+    def dropped(self) -> dict[Rank, int]:
+        """The messages that were over a budget, by the rank of their senders."""
+        return {rank: self._events.dropped[rank] for rank in Rank}
+
+    @property
+    def overflowed(self) -> int:
+        """The messages that were over a budget, all together."""
+        return sum(self.dropped.values())
+
     def post(self, machine: str, event: Event, cause: str = NO_ENTRY, size: int = 0) -> None:
         """Queue an event for a machine, with the entry that caused it; callable from any thread."""
+        if isinstance(event, MessageReceived):
+            self.offer(machine, event, cause, size)
+            return
         with self._changed:
-            if isinstance(event, MessageReceived):
-                full = self._bytes > 0 and self._bytes + size > MAX_QUEUED_BYTES
-                if full or self._messages >= MAX_QUEUED_MESSAGES:
-                    self.overflowed += 1
-                    return
-                self._messages += 1
-                self._bytes += size
-            self._events.append((cause, machine, event, size))
+            self._events.put((cause, machine, event))
             self._changed.notify()
+
+    def offer(
+        self,
+        machine: str,
+        event: MessageReceived,
+        cause: str = NO_ENTRY,
+        size: int = 0,
+        rank: Rank = Rank.PEER,
+        sender: str = "",
+    ) -> bool:
+        """Queue a message, unless its sender is over a budget; returns whether there was room.
+
+        The sender is the machine that sent it, unless another name is given.
+        """
+        with self._changed:
+            what, by = (cause, machine, event), sender or event.sender
+            taken = self._events.put_message(what, rank, by, size, time.monotonic())
+            self._changed.notify()
+            return taken
 
     def about(self) -> dict[str, str]:
         """The event being handled now, as fields for logging; empty on any other thread."""
@@ -130,11 +150,8 @@ class Driver:
                     if self._timers.get((machine, name)) == at:
                         del self._timers[machine, name]
                         return cause, machine, TimerFired(name)
-                elif self._events:
-                    cause, machine, event, size = self._events.popleft()
-                    self._messages -= isinstance(event, MessageReceived)
-                    self._bytes -= size
-                    return cause, machine, event
+                elif (taken := self._events.take()) is not None:
+                    return taken
                 else:
                     wait = (self._due[0][0] - now) / 1e6 if self._due else MAX_WAIT_S
                     self._changed.wait(min(wait, MAX_WAIT_S))

@@ -9,9 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.flight as fl
-
 from australis.kernel.errors import Damaged
 from australis.kernel.machine import Event
 from australis.protocols.dpc.effects import InstallSnapshot, SnapshotFailed, SnapshotInstalled
@@ -21,7 +18,8 @@ from australis.runtime.node import snapshots, wire
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.engine import LiveEngine
 from australis.runtime.node.events import WARNING, Tell
-from australis.runtime.node.links import Mismatch, sentence_of
+from australis.runtime.node.links import Mismatch
+from australis.runtime.node.transport import NETWORK_ERRORS, NodeConnection, sentence_of
 
 SNAPSHOT_TIMEOUT_S = 60.0
 
@@ -35,7 +33,7 @@ class SnapshotExchange:
         directory: Path,
         topology: Topology,
         places: Mapping[str, str],
-        connect: Callable[[str], fl.FlightClient],
+        connect: Callable[[str], NodeConnection],
         driver: Driver,
         tell: Tell,
         on_error: Callable[[BaseException], None],
@@ -106,7 +104,7 @@ class SnapshotExchange:
             digest = lanes.log(stream).digest(upto)
             report(SnapshotInstalled(stream, upto, trimmed, digest, fits_after))
             self._tell("snapshot_installed", upto=upto, trimmed_upto=trimmed, **told)
-        except (fl.FlightError, pa.ArrowException, wire.WireError, Mismatch) as error:
+        except (*NETWORK_ERRORS, wire.WireError, Mismatch) as error:
             report(SnapshotFailed(stream))  # it asks again
             self._tell("snapshot_failed", level=WARNING, why=sentence_of(error), **told)
         except BaseException as error:

@@ -16,8 +16,10 @@ from australis.protocols.dpc.proxies import SourceMachine
 from australis.protocols.dpc.source_pair import RowsJournalled
 from australis.protocols.dpc.subscribers import Subscribers
 from australis.runtime.logs import SharedLog
+from australis.runtime.node.events import Tell, tell_nobody
 from australis.runtime.options import Options
 from australis.runtime.proxy import JOURNALLED, SourceProxy
+from australis.runtime.sources.tcp import MAX_PRODUCERS
 from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.log import segment_bytes_of
 
@@ -48,6 +50,8 @@ class SourceFeed:
         began: tuple[int, int] | None,
         room: Callable[[], bool],
         member: str = "",
+        tell: Tell = tell_nobody,
+        max_connections: int = MAX_PRODUCERS,
     ) -> None:
         """A feed whose stream ends with its source if `began` is None, else continues after it.
 
@@ -82,6 +86,8 @@ class SourceFeed:
             room=room,
             full=lambda: self.full,
             release_bytes=segment_bytes_of(self.max_bytes),
+            tell=tell,
+            max_connections=max_connections,
         )
 
     def log(self, stream: str) -> SharedLog:

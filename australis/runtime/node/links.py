@@ -14,17 +14,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.flight as fl
 
 from australis.deployment.cluster import Cluster
 from australis.kernel.errors import AustralisError
-from australis.runtime.certs import Credentials
 from australis.runtime.node.events import WARNING, Tell, tell_nobody
-from australis.runtime.node.wire import MAX_MESSAGE_BYTES, VERSION, short
+from australis.runtime.node.transport import (
+    MIN_BYTES_PER_S,
+    NETWORK_ERRORS,
+    NodeConnection,
+    Refused,
+    sentence_of,
+)
+from australis.runtime.node.wire import VERSION, short
+from australis.runtime.sockets import Access
+
+__all__ = ["NETWORK_ERRORS", "Hello", "Link", "Mismatch", "connect", "greeted", "sentence_of"]
 
 MAX_QUEUED_BYTES = 64 << 20
 """The largest number of bytes queued for one node, unless a single message has more."""
@@ -34,23 +40,12 @@ MAX_CALL_MESSAGES = 4096
 """The largest number of messages in one call."""
 CALL_TIMEOUT_S = 2.0
 """The time after which a call has failed, because the other node is down or paused."""
-MIN_BYTES_PER_S = 256 << 10
-"""The rate of a slow network, by which large calls get more time than `CALL_TIMEOUT_S`."""
 RETRY_S = 0.05
 """The delay after a failure before a node is tried again."""
 MISMATCH_RETRY_S = 3.0
 """The delay before a node is tried again after a different process has answered in its place."""
-KEEPALIVE_MS = 5000
-"""The silence after which a connection is tested, and the time after which the test fails."""
-OPTIONS = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES + (1 << 20)),
-    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-    ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
-    ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),
-]
-"""The options of connections, without which one whose other end has vanished would hang."""
 UNREACHABLE = "unreachable"
-"""The trouble of a link whose node does not answer, whatever Flight's error is."""
+"""The trouble of a link whose node does not answer, whatever the error is."""
 POST = "post"
 """The action by which messages are handed over."""
 HELLO = "hello"
@@ -71,7 +66,7 @@ class Hello(msgspec.Struct, frozen=True):
     """The digest of what the node computes; empty if it does not give one."""
 
 
-def greeted(client: fl.FlightClient, cluster: str, node: str, digest: str = "") -> fl.FlightClient:
+def greeted(client: NodeConnection, cluster: str, node: str, digest: str = "") -> NodeConnection:
     """The connection, once this node of this cluster has answered; raises a `Mismatch` otherwise.
 
     With a digest of what is computed, the other node must have the same one.
@@ -94,37 +89,27 @@ def greeted(client: fl.FlightClient, cluster: str, node: str, digest: str = "") 
     return client
 
 
-def _hello(client: fl.FlightClient, node: str) -> Hello:
-    options = fl.FlightCallOptions(timeout=CALL_TIMEOUT_S)
+def _hello(client: NodeConnection, node: str) -> Hello:
     try:
-        first = next(iter(client.do_action(fl.Action(HELLO, b""), options)), None)
-        body = b"" if first is None else first.body.to_pybytes()
-        return msgspec.msgpack.decode(body, type=Hello)
-    except (fl.FlightServerError, pa.ArrowNotImplementedError) as error:
+        parts = list(client.call(HELLO, timeout_s=CALL_TIMEOUT_S))
+        return msgspec.msgpack.decode(parts[0] if parts else b"", type=Hello)
+    except Refused as error:
         raise Mismatch(f"'{node}' does not say who it is: {sentence_of(error)}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise Mismatch(f"'{node}' does not say who it is, or not so that one understands") from None
 
 
-def sentence_of(error: BaseException) -> str:
-    """The message of an error from another node or the network, without what Flight adds."""
-    return short(str(error).partition(". Detail: ")[0]) or type(error).__name__
-
-
-def connect(cluster: Cluster, node: str, credentials: Credentials | None) -> fl.FlightClient:
+def connect(cluster: Cluster, node: str, access: Access) -> NodeConnection:
     """A connection to a node."""
     place = cluster.nodes[node]
-    how: dict[str, Any] = {"generic_options": OPTIONS}
-    if credentials is None:
-        return fl.connect(f"grpc://{place.address}", **how)
-    return fl.connect(f"grpc+tls://{place.address}", **how, **credentials.for_client(node))
+    return NodeConnection(place.host, place.port, node, access)
 
 
 class Link:
     """The outgoing messages to one other node."""
 
     def __init__(
-        self, node: str, connect: Callable[[], fl.FlightClient], tell: Tell = tell_nobody
+        self, node: str, connect: Callable[[], NodeConnection], tell: Tell = tell_nobody
     ) -> None:
         self.node = node
         self.sent = 0
@@ -138,7 +123,7 @@ class Link:
         self._tell = tell
         self._trouble: str | None = None
         """The reason why the link fails; empty if it works, None if that is not known yet."""
-        self._client: fl.FlightClient | None = None
+        self._client: NodeConnection | None = None
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._bytes = 0
         self._resting = False
@@ -185,23 +170,24 @@ class Link:
         while batch := self._next():
             try:
                 self._post(batch)
-            except fl.FlightServerError as error:
+            except Refused as error:
                 self._lost(len(batch))
                 why = sentence_of(error)
                 self._tell("refused_by", level=WARNING, kind=self.node, peer=self.node, why=why)
             except Mismatch as error:
                 self._failed(len(batch), str(error), str(error), MISMATCH_RETRY_S)
             except Exception as error:
-                # Flight raises many kinds of errors for a node that cannot be reached.
+                # There are many kinds of errors for a node that cannot be reached.
                 self._failed(len(batch), UNREACHABLE, sentence_of(error), RETRY_S)
         self._disconnect()
 
     def _post(self, batch: list[bytes]) -> None:
+        if self._client is not None and self._client.stale:
+            self._disconnect()  # the node may close a connection that was idle for long
         if self._client is None:
             self._client = self._connect()
         body = pack(batch)
-        options = fl.FlightCallOptions(timeout=CALL_TIMEOUT_S + len(body) / MIN_BYTES_PER_S)
-        for _ in self._client.do_action(fl.Action(POST, body), options):
+        for _ in self._client.call(POST, body, CALL_TIMEOUT_S + len(body) / MIN_BYTES_PER_S):
             pass
         self.sent += len(batch)
         self.sent_bytes += len(body)

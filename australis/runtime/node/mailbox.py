@@ -11,8 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 
-import pyarrow as pa
-
 from australis.runtime.node.wire import WireError
 
 MAX_QUEUED_BYTES = 16 << 20
@@ -22,10 +20,10 @@ MAX_BATCH_BYTES = 1 << 20
 client does not read holds no more than this."""
 MAX_STREAMS = 16
 """The number of streams that one client may leave unread before it is refused another."""
-MESSAGES = pa.schema([pa.field("message", pa.binary())])
-"""The schema of such a stream: messages as `wire` encodes them."""
+INBOX = "inbox"
+"""The request for such a stream."""
 KEEPALIVE_S = 1.0
-"""The time without a message after which an empty batch shows whether the client is connected."""
+"""The time without a message after which an empty part shows whether the client is connected."""
 
 
 class Mailbox:
@@ -69,7 +67,7 @@ class Mailbox:
             self._reader = 0
             self._changed.notify_all()
 
-    def read(self, incarnation: int) -> Iterator[pa.RecordBatch]:
+    def read(self, incarnation: int) -> Iterator[list[bytes]]:
         """The client's messages, until it opens another stream or this one is closed."""
         if incarnation < self._incarnation:
             raise WireError("another process reads in this name, and began later")
@@ -78,7 +76,7 @@ class Mailbox:
             raise WireError(f"{MAX_STREAMS} streams are open already, and unread")
         return self._read()
 
-    def _read(self) -> Iterator[pa.RecordBatch]:
+    def _read(self) -> Iterator[list[bytes]]:
         with self._changed:
             self._opened += 1
             self._streams += 1
@@ -96,7 +94,7 @@ class Mailbox:
                     messages = self._take()
                 self.sent += len(messages)
                 self.sent_bytes += sum(map(len, messages))
-                yield pa.record_batch([pa.array(messages, pa.binary())], schema=MESSAGES)
+                yield messages
         finally:
             with self._changed:
                 self._streams -= 1

@@ -9,10 +9,17 @@ metrics cost nothing between two requests.
 
 from __future__ import annotations
 
+import gzip
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -23,10 +30,20 @@ from prometheus_client.registry import Collector
 
 from australis.deployment.cluster import LOOPBACK
 from australis.kernel.errors import UserError
+from australis.node.admission import Limits
 from australis.protocols.dpc.states import State
+from australis.runtime.listener import IDENTIFY_TIMEOUT_S, Connection, Listener
+from australis.runtime.node.events import Tell, tell_nobody
 from australis.runtime.overview import CATCHING_UP, STARTING, state_of
+from australis.runtime.sockets import limit, send
 from australis.streams.buckets import Buckets
 
+MAX_CONNECTIONS = 16
+"""The largest number of connections for metrics."""
+MAX_REQUEST_BYTES = 1 << 14
+"""The longest head of a request for metrics."""
+WRITE_TIMEOUT_S = 10.0
+"""The time in which an answer has to be taken."""
 Told = Mapping[str, Mapping[str, Any]]
 """The status of all parts of one kind of a node, by name."""
 SparkPid = Callable[[], int | str]
@@ -62,6 +79,10 @@ _SOURCE = (
     ("rejected", CounterMetricFamily, "rejected_rows", "Rows that were malformed"),
     ("late", CounterMetricFamily, "late_rows", "Rows older than their stream's boundary"),
     ("idle", GaugeMetricFamily, "idle", "1 while it gives no rows and follows the clock"),
+    (
+        *("refused_connections", CounterMetricFamily, "refused_connections"),
+        "Connections of producers that were refused",
+    ),
     ("leads", GaugeMetricFamily, "leads", "1 on the node that leads it, if it has a standby"),
     _FULL,
 )
@@ -79,9 +100,14 @@ _CLOCK = (
 _NODE = (
     ("guests", GaugeMetricFamily, "guests", "Guests who read along"),
     ("handled", CounterMetricFamily, "handled_events", "Events that its machines were handed"),
-    ("overflowed", CounterMetricFamily, "overflowed_messages", "Messages there was no room for"),
+    ("connections", GaugeMetricFamily, "connections", "Connections to its port"),
     ("events_lost", CounterMetricFamily, "lost_event_lines", "Lines that could not be written"),
 )
+_COUNTS = (
+    ("over_budget", "overflowed_messages", "rank", "Messages over the budget of their sender"),
+    ("refused_connections", "refused_connections", "reason", "Connections that were refused"),
+)
+"""Counts of a status as (key, metric name, label, meaning)."""
 _STATES = (*(state.name for state in State), STARTING, CATCHING_UP)
 """The states of an output as `status` shows them."""
 _Fields = tuple[tuple[str, type[Any], str, str], ...]
@@ -100,6 +126,11 @@ def metrics(status: Mapping[str, Any], now_us: int, buckets: Buckets) -> Iterato
     for reason, count in status["refused"].items():
         refused.add_metric([reason], count)
     yield refused
+    for key, name, label, text in _COUNTS:
+        family = CounterMetricFamily(f"australis_{name}", text, labels=[label])
+        for one, count in status[key].items():
+            family.add_metric([one], count)
+        yield family
     yield from _outputs(status["outputs"])
     yield from _inputs(status["outputs"])
     yield from _each("source", status["sources"], _SOURCE)
@@ -198,19 +229,62 @@ class _NodeCollector(Collector):
 class MetricsServer:
     """Serves the metrics of one node to its own machine."""
 
-    def __init__(self, port: int, ask: Callable[[], Iterator[Metric]], spark_pid: SparkPid) -> None:
-        registry = CollectorRegistry()
-        registry.register(_NodeCollector(ask))
-        ProcessCollector(registry=registry)
-        ProcessCollector(namespace="australis_spark", pid=spark_pid, registry=registry)
+    def __init__(
+        self,
+        port: int,
+        ask: Callable[[], Iterator[Metric]],
+        spark_pid: SparkPid,
+        tell: Tell = tell_nobody,
+    ) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_NodeCollector(ask))
+        ProcessCollector(registry=self._registry)
+        ProcessCollector(namespace="australis_spark", pid=spark_pid, registry=self._registry)
+        limits = Limits(MAX_CONNECTIONS, MAX_CONNECTIONS)
         try:
-            self._server, self._thread = start_http_server(port, LOOPBACK, registry)
+            self.listener = Listener("metrics", LOOPBACK, port, self._serve, tell, limits)
         except OSError as error:
             why = error.strerror or error
             raise UserError(f"cannot serve metrics at {LOOPBACK}:{port}: {why}") from None
+        self.listener.start()
 
     def stop(self) -> None:
         """Stop serving and free the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.listener.stop()
+
+    def _serve(self, connection: Connection) -> None:
+        """Answer one request."""
+        deadline = time.monotonic() + IDENTIFY_TIMEOUT_S
+        head = b""
+        while b"\r\n\r\n" not in head and len(head) <= MAX_REQUEST_BYTES:
+            limit(connection.socket, deadline)
+            data = connection.socket.recv(1 << 12)
+            if not data:
+                return
+            head += data
+        connection.identify()
+        send(connection.socket, self._answer(head), time.monotonic() + WRITE_TIMEOUT_S)
+
+    def _answer(self, head: bytes) -> bytes:
+        method, _, rest = head.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method not in (b"GET", b"HEAD"):
+            return _response("405 Method Not Allowed", b"only GET is answered\n", b"GET")
+        if path not in (b"/", b"/metrics"):
+            return _response("404 Not Found", b"the metrics are at /metrics\n", method)
+        body, zipped = generate_latest(self._registry), _takes_gzip(head)
+        return _response("200 OK", gzip.compress(body) if zipped else body, method, zipped=zipped)
+
+
+def _takes_gzip(head: bytes) -> bool:
+    headers = (line.lower() for line in head.split(b"\r\n"))
+    return any(h.startswith(b"accept-encoding:") and b"gzip" in h for h in headers)
+
+
+def _response(status: str, body: bytes, method: bytes, *, zipped: bool = False) -> bytes:
+    encoding = "Content-Encoding: gzip\r\n" if zipped else ""
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE_LATEST}\r\n{encoding}"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + (b"" if method == b"HEAD" else body)

@@ -292,6 +292,7 @@ class PairedSource:
     def status(self, machine: SourceMember) -> dict[str, Any]:
         """What this proxy is, who leads, and its counts."""
         stats = None if self.feed is None else self.feed.proxy.stats
+        listener = None if self.feed is None else self.feed.proxy.listener
         return {
             "trimmed_upto": self._log.trimmed_upto,
             "end": machine.end,
@@ -299,6 +300,7 @@ class PairedSource:
             "rejected": 0 if stats is None else stats.rejected,
             "late": decode_memo(self._log.memo).late if stats is None else stats.late,
             "idle": stats is not None and stats.idle,
+            "refused_connections": 0 if listener is None else listener.refused.total(),
             "full": machine.full,
             "role": machine.role,
             "leader": machine.view.leader.rpartition("@")[2] or None,

@@ -8,6 +8,7 @@ node.stop()
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import random
@@ -21,8 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import pyarrow as pa
-import pyarrow.flight as fl
 from msgspec.structs import replace
 
 from australis.deployment.check import check
@@ -33,6 +32,7 @@ from australis.diagram.model import Diagram, Sink, Source
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import AustralisError, Damaged, Stopped, UserError, unknown_name
 from australis.kernel.machine import Event, Message, SetTimer
+from australis.node.admission import HEARTBEATS_PER_PERIOD, Limits, connection_limit
 from australis.node.hosts import (
     ClientHost,
     LogHost,
@@ -60,11 +60,11 @@ from australis.protocols.dpc.source_pair import SaveStanding, SourceMember, Sour
 from australis.protocols.dpc.subscribers import GUEST
 from australis.protocols.dpc.topology import Topology, deploy, dpc_options, pairs_of, waiting
 from australis.reference import ReferenceEngine
-from australis.runtime.certs import Credentials, caller
 from australis.runtime.certs import load as load_credentials
 from australis.runtime.checks import check_parts
 from australis.runtime.files import DirectoryLock, FileDisk, make_directory, refuse_links
 from australis.runtime.json_values import iso_time
+from australis.runtime.listener import raise_descriptor_limit
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
 from australis.runtime.node.clocks import Clocks
@@ -102,9 +102,12 @@ from australis.runtime.node.sinks import SinkFollower
 from australis.runtime.node.spark_home import SparkHome
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.node.trace import TraceFile
+from australis.runtime.node.transport import NodeConnection
 from australis.runtime.processes import outlive
 from australis.runtime.sinks import SinkWriter, open_sink
+from australis.runtime.sockets import Access
 from australis.runtime.state import digest
+from australis.runtime.token import keep_token
 from australis.spark.analyse import analyse
 from australis.spark.functions import function_digests
 from australis.streams.buckets import END_OF_STREAM_US
@@ -173,11 +176,13 @@ class Node:
         self.topology = deploy(diagram, cluster.machines, clients, pairs_of(cluster))
         self.events = Events(self._directory, name)
         self._lock = DirectoryLock(self.state.lock)
-        self._credentials: Credentials | None = None
+        self._access: Access | None = None
+        """How it proves who it is to other nodes, once it has opened."""
         self._clock = shifted_clock()
         self._entries = Entries(name)
         self._machines = NodeMachine(name)
-        self._driver = Driver(self._machines, self._failed, self._clock, self._entries.next)
+        per_s = HEARTBEATS_PER_PERIOD * SECOND / cluster.heartbeat_us
+        self._driver = Driver(self._machines, self._failed, self._clock, self._entries.next, per_s)
         self._router = Router(cluster, name, self.topology, self._driver, self.events)
         self.digest = ""
         """The digest of what nodes must have in common: the diagram, its functions, the epoch."""
@@ -256,9 +261,11 @@ class Node:
         self.events.open()
         if self._cluster.tls is not None:
             tls = self._cluster.tls
-            self._credentials = load_credentials(
+            self._access = load_credentials(
                 self._base / tls.certificates, self._base / tls.ca, self.name
             )
+        elif self._settings.listen:
+            self._access = keep_token(self._base / self._cluster.state)
         functions = self._refuse_unsound()
         self.schemas = self._find_schemas()
         if self._settings.fresh:
@@ -332,7 +339,7 @@ class Node:
             version=wire.VERSION,
             cluster=self.cluster,
             address=self._place.address,
-            tls=self._credentials is not None,
+            tls=self._cluster.tls is not None,
             incarnation=self._incarnation,
             process=os.getpid(),
             machines=list(self._machines.hosts),
@@ -480,6 +487,8 @@ class Node:
             began=began,
             room=lambda: self._has_room(stream, log, machine),
             member=member,
+            tell=self.events.tell,
+            max_connections=self._connection_limit(),
         )
 
     def _open_member(self, source: Source, log: SharedLog, first: dict[str, Event]) -> None:
@@ -699,26 +708,29 @@ class Node:
 
     # --- the network ----------------------------------------------------------------------
 
-    def _connect(self, node: str) -> fl.FlightClient:
-        client = connect(self._cluster, node, self._credentials)
+    def _connect(self, node: str) -> NodeConnection:
+        assert self._access is not None
+        client = connect(self._cluster, node, self._access)
         return greeted(client, self.cluster, node, self.digest)
 
     def _listen(self) -> NodeServer:
-        scheme = "grpc" if self._credentials is None else "grpc+tls"
-        location = f"{scheme}://{self._place.address}"
+        assert self._access is not None
+        place, limits = self._place, Limits(connections=self._connection_limit())
         try:
-            if self._credentials is None:
-                return NodeServer(self, location, tell=self.events.tell)
-            return NodeServer(
-                self, location, caller, self.events.tell, **self._credentials.for_server()
-            )
-        except pa.ArrowException:
-            # Flight does not give the reason; it is nearly always this one.
+            return NodeServer(self, place.host, place.port, self._access, self.events.tell, limits)
+        except OSError as error:
+            taken = "the port is taken" if error.errno == errno.EADDRINUSE else error.strerror
             raise UserError(
-                f"cannot listen at {self._place.address}: the port is taken, or not of this machine",
+                f"cannot listen at {place.address}: {taken or error}",
                 name=self.name,
                 place=self._cluster.place_of("nodes", self.name),
             ) from None
+
+    def _connection_limit(self) -> int:
+        """The largest number of connections of each listener of this node."""
+        sources = [s for s in self._diagram.sources if s.kind == "tcp" and s.name in self._here]
+        listeners = len(sources) + self._settings.listen
+        return connection_limit(raise_descriptor_limit(), listeners)
 
     def _open_metrics(self) -> None:
         """Serve metrics if configured; a node without them does not even load the library."""
@@ -731,7 +743,7 @@ class Node:
 
         try:
             self._metrics = MetricsServer(
-                self._place.metrics, ask, lambda: self._spark.pid or NO_PROCESS
+                self._place.metrics, ask, lambda: self._spark.pid or NO_PROCESS, self.events.tell
             )
         except UserError as error:
             place = self._cluster.place_of("nodes", self.name)
@@ -739,21 +751,25 @@ class Node:
 
     # --- messages -----------------------------------------------------------------------
 
-    def knows(self, node: str) -> bool:
+    def knows(self, caller: str) -> bool:
         """Whether a certificate of this name belongs to this cluster."""
-        return node in self._cluster.nodes or node in self._cluster.clients
+        return self._router.rights.knows(caller)
 
-    def receive(self, node: str | None, body: bytes) -> None:
+    def longest(self, caller: str | None, kind: str) -> int:
+        """The longest body of a request; a `WireError` if the caller may not make it."""
+        return self._router.longest(caller, kind)
+
+    def receive(self, caller: str | None, body: bytes) -> None:
         """Take a message for one of this node's machines."""
-        self._router.receive(node, body, self.schemas, self._diagram.buckets)
+        self._router.receive(caller, body, self.schemas, self._diagram.buckets)
 
-    def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[Any]:
+    def inbox(self, caller: str | None, client: str, incarnation: int) -> Iterable[list[bytes]]:
         """The stream of messages for a client in one of its incarnations."""
-        return self._router.inbox(node, client, incarnation)
+        return self._router.inbox(caller, client, incarnation)
 
-    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, Path]:
+    def snapshot(self, caller: str | None, machine: str, stream: str) -> tuple[int, Path]:
         """The latest checkpoint of a lane, in a directory, for a node with a replica of it."""
-        return self._exchange.serve(node, machine, stream)
+        return self._exchange.serve(caller, machine, stream)
 
     # --- what is here ---------------------------------------------------------------------
 
@@ -820,6 +836,7 @@ class Node:
             **self._router.status(),
             **status.of_refusals(self._server),
             "overflowed": self._driver.overflowed,
+            "over_budget": {rank.name.lower(): n for rank, n in self._driver.dropped.items()},
             "handled": self._entries.count,
             "events_lost": self.events.lost,
         }
@@ -839,9 +856,9 @@ class Node:
             "consumers": status.of_consumers(machine.subscribers, now_us) if heard else {},
         }
 
-    def fault(self, what: dict[str, Any]) -> str:
+    def fault(self, what: dict[str, Any], caller: str | None = None) -> str:
         """Inject a network fault between this node and another, or end it."""
-        self._router.fault(what)
+        self._router.fault(what, caller)
         return "done"
 
     # --- stopping --------------------------------------------------------------------------

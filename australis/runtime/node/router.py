@@ -11,27 +11,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import pyarrow.flight as fl
-
 from australis.deployment.cluster import Cluster, machine_name, sink_machine
 from australis.deployment.sinks import sink_places
 from australis.diagram.model import Diagram
 from australis.kernel.errors import UserError
 from australis.kernel.machine import Message, MessageReceived
+from australis.node.admission import Rank
+from australis.node.rights import Rights
 from australis.node.roles import Roles
+from australis.protocols.dpc.messages import Heartbeat
 from australis.protocols.dpc.topology import Topology
 from australis.runtime.node import status
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.entries import entry_of
-from australis.runtime.node.events import Events
+from australis.runtime.node.events import WARNING, Events
 from australis.runtime.node.guests import Guests, is_guest
-from australis.runtime.node.links import Link
+from australis.runtime.node.links import POST, Link
 from australis.runtime.node.mailbox import Mailbox
-from australis.runtime.node.wire import Wire, WireError
+from australis.runtime.node.transport import NodeConnection
+from australis.runtime.node.wire import (
+    MAX_CLIENT_BYTES,
+    MAX_MESSAGE_BYTES,
+    Route,
+    Wire,
+    WireError,
+    short,
+)
 from australis.runtime.node.wire_dpc import FAMILIES
 from australis.streams.buckets import Buckets
 from australis.streams.schema import Schema
 
+MAX_CLIENT_WANTS = 16
+"""The number of streams that a client or a guest may want in one heartbeat."""
 MAX_SLOW_S = 3600.0
 """The largest delay that fault injection adds to a link."""
 
@@ -57,6 +68,7 @@ class Router:
         self._events = events
         self._wire = Wire(cluster.name, FAMILIES)
         self._roles = Roles(topology)
+        self.rights = Rights(cluster)
         self.places = node_of(cluster, topology.diagram)
         self._links: dict[str, Link] = {}
         self._mailboxes = {client: Mailbox() for client in cluster.clients}
@@ -65,10 +77,10 @@ class Router:
         """The nodes whose messages an injected fault drops."""
         self._begun = False
 
-    def open(self, connect: Callable[[str], fl.FlightClient]) -> None:
+    def open(self, connect: Callable[[str], NodeConnection]) -> None:
         """Open the links, with a function that connects to other nodes."""
 
-        def connector(node: str) -> Callable[[], fl.FlightClient]:
+        def connector(node: str) -> Callable[[], NodeConnection]:
             return lambda: connect(node)
 
         for other in self._cluster.nodes:
@@ -94,37 +106,78 @@ class Router:
         elif self.places[to] in self._links:
             self._links[self.places[to]].send(data)
 
-    def receive(
-        self, node: str | None, body: bytes, schemas: Mapping[str, Schema], buckets: Buckets
-    ) -> None:
-        """Take a message for one of this node's machines; `node` is the sending node, if known."""
-        envelope = self._wire.decode(body, schemas, buckets)
-        at = self.places.get(envelope.sender)
-        guest = is_guest(envelope.sender)
-        if at is None and envelope.sender not in self._mailboxes and not guest:
-            raise WireError(f"'{envelope.sender}' is not of this cluster")
-        if not guest and node is not None and node != (at or envelope.sender):
-            raise WireError(f"'{node}' may not speak for '{envelope.sender}'")
-        if not self._driver.node.runs(envelope.to):
-            raise WireError(f"'{envelope.to}' does not run on '{self._node}'")
-        if not self._roles.may(envelope.sender, envelope.to, envelope.message):
-            kind = type(envelope.message).__name__
-            raise WireError(f"'{envelope.sender}' may not send {kind} to '{envelope.to}'")
-        if guest:
-            self._guests.heard(envelope.sender, node)
-        if not self._begun or (at or envelope.sender) in self._deaf:
-            return
-        received = MessageReceived(envelope.sender, envelope.message)
-        self._driver.post(envelope.to, received, entry_of(at, envelope.cause), len(body))
+    def longest(self, caller: str | None, kind: str) -> int:
+        """The longest body of a request; a `WireError` if the caller may not make it."""
+        why = self.rights.why_not(caller, kind)
+        if why:
+            raise WireError(why)
+        at_length = kind == POST and self.rights.is_node(caller)
+        return MAX_MESSAGE_BYTES if at_length else MAX_CLIENT_BYTES
 
-    def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[Any]:
+    def receive(
+        self,
+        caller: str | None,
+        body: bytes,
+        schemas: Mapping[str, Schema],
+        buckets: Buckets,
+    ) -> None:
+        """Take a message for one of this node's machines from a caller, if that is known.
+
+        Whether it may be taken is decided in the order of what it costs: by its envelope, then
+        by its kind. A message over the budget of its sender is dropped.
+        """
+        route = self._wire.route(body)
+        rank = self._check_sender(caller, route)
+        if rank is not Rank.PEER and len(body) > MAX_CLIENT_BYTES:
+            raise WireError(f"'{short(route.sender)}' may not send {len(body):,} bytes at a time")
+        message = self._wire.message(route, schemas, buckets)
+        if not self._roles.may(route.sender, route.to, message):
+            kind = type(message).__name__
+            raise WireError(f"'{route.sender}' may not send {kind} to '{route.to}'")
+        if isinstance(message, Heartbeat) and rank is not Rank.PEER:
+            self._check_reads(caller, message)
+        if rank is Rank.GUEST:
+            self._guests.heard(route.sender, caller)
+        at = self.places.get(route.sender)
+        if not self._begun or (at or route.sender) in self._deaf:
+            return
+        received = MessageReceived(route.sender, message)
+        # A certificate has one budget as a guest, under whatever names it reads.
+        sender = caller if rank is Rank.GUEST and caller is not None else route.sender
+        cause = entry_of(at, route.cause)
+        if not self._driver.offer(route.to, received, cause, len(body), rank, sender):
+            self._events.tell(
+                "over_budget", level=WARNING, kind=sender, sender=sender, rank=rank.name.lower()
+            )
+
+    def _check_sender(self, caller: str | None, route: Route) -> Rank:
+        """Whether the caller may speak for the sender, and the rank of that."""
+        at, guest = self.places.get(route.sender), is_guest(route.sender)
+        if at is None and route.sender not in self._mailboxes and not guest:
+            raise WireError(f"'{short(route.sender)}' is not of this cluster")
+        if not guest and caller is not None and caller != (at or route.sender):
+            raise WireError(f"'{caller}' may not speak for '{short(route.sender)}'")
+        if not self._driver.node.runs(route.to):
+            raise WireError(f"'{short(route.to)}' does not run on '{self._node}'")
+        if guest:
+            return Rank.GUEST
+        return Rank.PEER if at is not None else Rank.CLIENT
+
+    def _check_reads(self, caller: str | None, heartbeat: Heartbeat) -> None:
+        if len(heartbeat.wants) > MAX_CLIENT_WANTS:
+            raise WireError(f"a reader that wants {len(heartbeat.wants)} streams at a time")
+        for want in heartbeat.wants:
+            if not self.rights.may_read(caller, want.stream):
+                raise WireError(f"'{caller}' may not read '{want.stream}' ('reads' of the client)")
+
+    def inbox(self, caller: str | None, client: str, incarnation: int) -> Iterable[list[bytes]]:
         """The stream of messages for a client in one of its incarnations."""
         if is_guest(client):
-            return self._guests.heard(client, node).read(incarnation)
+            return self._guests.heard(client, caller).read(incarnation)
         if client not in self._mailboxes:
-            raise WireError(f"'{client}' is not a client of this cluster")
-        if node is not None and node != client:
-            raise WireError(f"'{node}' may not read what is for '{client}'")
+            raise WireError(f"'{short(client)}' is not a client of this cluster")
+        if caller is not None and caller != client:
+            raise WireError(f"'{caller}' may not read what is for '{client}'")
         return self._mailboxes[client].read(incarnation)
 
     # --- what people ask ------------------------------------------------------------------
@@ -142,7 +195,7 @@ class Router:
             "guests": len(self._guests),
         }
 
-    def fault(self, what: dict[str, Any]) -> None:
+    def fault(self, what: dict[str, Any], caller: str | None = None) -> None:
         """Inject a network fault between this node and another, or end it."""
         if not self._cluster.faults:
             raise UserError(
@@ -169,7 +222,8 @@ class Router:
             case _:
                 raise UserError("is not a failure of the network (cut, slow, heal)", name=kind)
         told = {key: what[key] for key in ("out", "in", "seconds") if key in what}
-        self._events.tell("fault", kind=kind, fault=kind, peer=other, **told)
+        by = caller or "the holder of the token"
+        self._events.tell("fault", kind=kind, fault=kind, peer=other, by=by, **told)
 
     # --- stopping --------------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """A node's one port: the requests of other nodes, clients and operators.
 
-Each request is an action of Arrow Flight. `post` delivers messages for the machines that
-run here; the others are answered at once: `hello` gives the node's identity, `status` its
-status, `snapshot` a lane's checkpoint, `fault` injects a fault. A request that is
-malformed, too long or from an unknown sender gets an error of one sentence, is counted
-and recorded (`events`), and changes nothing; one of another version is recorded only. Bytes
-that are no call at all, and callers whose certificate is not of the cluster's authority, do
-not get past gRPC.
+The way in is the same for all. A connection is admitted (`listener`), identifies its caller, and
+may then send requests (`transport`). Of each the node looks at the name and length, and at the
+caller's role (`Rights`), before it reads the body; messages then count against the budget of
+their sender (`Router`) before they are decoded. `post` delivers messages for the machines that run
+here, `inbox` is the stream of messages for a client; the others are answered at once: `hello` gives the
+node's identity, `status` its status, `snapshot` a lane's checkpoint, `fault` injects a fault. A
+request that is malformed, too long or not the caller's to make gets an error of one sentence, is
+counted and recorded (`events`), and changes nothing; one of another version is recorded only.
 """
 
 from __future__ import annotations
@@ -14,43 +15,67 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Generator, Iterable
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import msgspec
-import pyarrow as pa
-import pyarrow.flight as fl
 
 from australis.kernel.errors import AustralisError
+from australis.node.admission import Limits, Refusal
+from australis.runtime.listener import Connection, Listener
 from australis.runtime.node import snapshots
 from australis.runtime.node.events import ERROR, WARNING, Tell, tell_nobody
-from australis.runtime.node.links import HELLO, POST, Hello, unpack
-from australis.runtime.node.mailbox import MESSAGES
-from australis.runtime.node.wire import MAX_MESSAGE_BYTES, VERSION, NotSpoken, WireError, short
+from australis.runtime.node.links import Hello, pack, unpack
+from australis.runtime.node.transport import (
+    END,
+    MAX_KIND_BYTES,
+    MIN_BYTES_PER_S,
+    PART,
+    REFUSED,
+    REQUEST,
+    NodeConnection,
+    answer,
+)
+from australis.runtime.node.wire import MAX_CLIENT_BYTES, VERSION, NotSpoken, WireError, short
+from australis.runtime.sockets import Access, receive, send
+from australis.runtime.token import Unproven
 
 MAX_BAD_MESSAGES = 10
 """The number of invalid messages in one call after which the rest of the call is ignored."""
+MAX_READING_BYTES = 512 << 20
+"""The largest number of bytes of requests that are being read for one identity."""
+IDLE_TIMEOUT_S = 600.0
+"""The time without a request after which a connection is closed; links open another one."""
+READ_TIMEOUT_S = 10.0
+"""The time in which a request has to arrive, besides what a slow network needs for a long one."""
+WRITE_TIMEOUT_S = 30.0
+"""The time in which a caller has to take a part of an answer."""
 SHUTDOWN_TIMEOUT_S = 2.0
 """The longest time that a stopping server waits for calls in progress."""
 
 
 class Answers(Protocol):
-    """The requests that a node answers."""
+    """The requests that a node answers; `caller` is None where callers have no certificates."""
 
     cluster: str
     name: str
     digest: str
 
-    def knows(self, node: str) -> bool:
+    def knows(self, caller: str) -> bool:
         """Whether a certificate of this name belongs to this cluster."""
         ...
 
-    def receive(self, node: str | None, body: bytes) -> None:
-        """Take one message from this node (None: the sender did not authenticate)."""
+    def longest(self, caller: str | None, kind: str) -> int:
+        """The longest body of a request of this kind; raises if it is not the caller's to make."""
         ...
 
-    def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[pa.RecordBatch]:
+    def receive(self, caller: str | None, body: bytes) -> None:
+        """Take one message."""
+        ...
+
+    def inbox(self, caller: str | None, client: str, incarnation: int) -> Iterable[list[bytes]]:
         """The stream of messages for a client in one of its incarnations."""
         ...
 
@@ -58,171 +83,230 @@ class Answers(Protocol):
         """The status of the node."""
         ...
 
-    def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, Path]:
-        """The latest checkpoint of a lane, for this node, in a directory of its own."""
+    def snapshot(self, caller: str | None, machine: str, stream: str) -> tuple[int, Path]:
+        """The latest checkpoint of a lane in a directory of its own."""
         ...
 
-    def fault(self, what: dict[str, Any]) -> str:
+    def fault(self, what: dict[str, Any], caller: str | None = None) -> str:
         """Inject a fault, or end it."""
         ...
 
 
-class NodeServer(fl.FlightServerBase):
-    """The Flight server of one node."""
+class NodeServer:
+    """The server of one node."""
 
     def __init__(
         self,
         answers: Answers,
-        location: str,
-        identify: Callable[[Any], str | None] = lambda context: None,
+        host: str,
+        port: int,
+        access: Access,
         tell: Tell = tell_nobody,
-        **tls: Any,
+        limits: Limits = Limits(),  # noqa: B008
     ) -> None:
-        super().__init__(location, **tls)
+        """Listen from now on; raises an `OSError` if the port is taken. `start` answers."""
         self.refused: Counter[str] = Counter()
         """The number of refused requests, by reason."""
         self.refused_at: float | None = None
         """The time of the last refusal."""
         self._answers = answers
-        self._identify = identify
+        self._access = access
         self._tell = tell
         self._lock = threading.Lock()
-        # `serve` would handle SIGINT and SIGTERM itself, and end only this server.
-        self._thread = threading.Thread(target=self.wait, daemon=True, name="server")
+        self._reading: Counter[str | None] = Counter()
+        """The bytes of requests that are being read, by identity."""
+        self.listener = Listener("node", host, port, self._serve, tell, limits)
+
+    @property
+    def port(self) -> int:
+        """The port at which it listens."""
+        return self.listener.address[1]
 
     def start(self) -> None:
         """Start to answer requests."""
-        self._thread.start()
+        self.listener.start()
 
     def stop(self) -> None:
         """Stop answering and free the port, even if a client does not end its call."""
-        ending = threading.Thread(target=self.shutdown, daemon=True, name="end of server")
-        ending.start()
-        ending.join(SHUTDOWN_TIMEOUT_S)
+        self.listener.stop(SHUTDOWN_TIMEOUT_S)
+
+    # --- connections ------------------------------------------------------------------------
+
+    def _serve(self, connection: Connection) -> None:
+        """Answer the requests of one connection, one after the other."""
+        try:
+            caller = self._identify(connection)
+        except (Refusal, WireError, Unproven) as refusal:
+            self._turn_away(connection, refusal)
+            return
+        except OSError as error:  # TLS fails in many ways
+            why = f"did not identify itself: {error}"
+            self.listener.refuse("unidentified", short(why), connection.peer)
+            return
+        while not self.listener.stopping:
+            connection.socket.settimeout(IDLE_TIMEOUT_S)
+            try:
+                first = connection.socket.recv(1)
+            except TimeoutError:
+                return
+            if not first or not self._request(connection, caller, first):
+                return
+
+    def _identify(self, connection: Connection) -> str | None:
+        caller = connection.accept(self._access)
+        if caller is not None and not self._answers.knows(caller):
+            raise WireError(f"'{caller}' is not of this cluster")
+        connection.identify(caller)
+        self._say(connection, END)
+        return caller
+
+    def _turn_away(self, connection: Connection, refusal: Exception) -> None:
+        """Refuse a connection; its caller is told why."""
+        reason = refusal.reason if isinstance(refusal, Refusal) else "unidentified"
+        self.listener.refuse(reason, str(refusal), connection.peer)
+        with suppress(OSError):
+            self._say(connection, REFUSED, str(refusal).encode())
+
+    def _request(self, connection: Connection, caller: str | None, first: bytes) -> bool:
+        """Answer one request; returns whether the connection can go on."""
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        head = first + receive(connection.socket, REQUEST.size - 1, deadline)
+        name_length, length = REQUEST.unpack(head)
+        try:
+            kind = self._kind(connection, name_length, deadline)
+            self._allow(caller, kind, length)
+        except WireError as error:
+            short_one = name_length <= MAX_KIND_BYTES and length <= MAX_CLIENT_BYTES
+            if short_one:  # else what is still on the way shall not be read
+                receive(connection.socket, length, deadline)
+            self._say(connection, REFUSED, self._refuse(connection.peer, error).encode())
+            return short_one
+        try:
+            body = receive(connection.socket, length, deadline + length / MIN_BYTES_PER_S)
+        finally:
+            self._release(caller, length)
+        try:
+            with closing(self._answer(connection.peer, kind, body, caller)) as parts:
+                for part in parts:
+                    self._say(connection, PART, part)
+        except _Gone:
+            raise
+        except Exception as error:
+            self._say(connection, REFUSED, self._refuse(connection.peer, error).encode())
+        else:
+            self._say(connection, END)
+        return True
+
+    @staticmethod
+    def _kind(connection: Connection, length: int, deadline: float) -> str:
+        if length > MAX_KIND_BYTES:
+            raise WireError(f"unknown action: its name has {length:,} bytes")
+        return short(receive(connection.socket, length, deadline).decode(errors="replace"))
+
+    def _allow(self, caller: str | None, kind: str, length: int) -> None:
+        """Whether the caller may make such a request, with so many bytes."""
+        most = self._answers.longest(caller, kind)
+        if length > most:
+            raise WireError(f"{length:,} bytes are more than {most:,}")
+        self._reserve(caller, length)
+
+    def _reserve(self, caller: str | None, length: int) -> None:
+        with self._lock:
+            if self._reading[caller] + length > MAX_READING_BYTES:
+                raise WireError(f"{self._reading[caller]:,} bytes of this caller are being read")
+            self._reading[caller] += length
+
+    def _release(self, caller: str | None, length: int) -> None:
+        with self._lock:
+            self._reading[caller] -= length
+            if not self._reading[caller]:
+                del self._reading[caller]
+
+    @staticmethod
+    def _say(connection: Connection, kind: int, body: bytes = b"") -> None:
+        deadline = time.monotonic() + WRITE_TIMEOUT_S + len(body) / MIN_BYTES_PER_S
+        try:
+            send(connection.socket, answer(kind, body), deadline)
+        except OSError as error:
+            raise _Gone(*error.args) from None
 
     # --- what is answered -----------------------------------------------------------------
 
-    def do_action(self, context: Any, action: fl.Action) -> Iterable[bytes]:
-        try:
-            node = self._caller(context)
-            if action.body is not None and action.body.size > MAX_MESSAGE_BYTES:
-                raise WireError(f"{action.body.size:,} bytes are more than {MAX_MESSAGE_BYTES:,}")
-            body: bytes = action.body.to_pybytes() if action.body is not None else b""
-            if action.type == POST:
-                return self._post(context, node, body)
-            return self._answer(action.type, body, node)
-        except Exception as error:
-            raise self._refuse(context, error) from None
+    def _answer(self, peer: str, kind: str, body: bytes, caller: str | None) -> Generator[bytes]:
+        """The parts of the answer to a request that its caller may make."""
+        match kind:
+            case "post":
+                self._post(peer, caller, body)
+            case "inbox":
+                client, incarnation = msgspec.msgpack.decode(body, type=tuple[str, int])
+                for messages in self._answers.inbox(caller, client, incarnation):
+                    yield pack(messages)
+            case "hello":
+                me = self._answers
+                yield self._packed(Hello(VERSION, me.cluster, me.name, me.digest))
+            case "status":
+                yield self._packed(self._answers.status())
+            case snapshots.ACTION:
+                machine, stream = msgspec.msgpack.decode(body, type=tuple[str, str])
+                yield from snapshots.pieces(*self._answers.snapshot(caller, machine, stream))
+            case "fault":
+                what = msgspec.msgpack.decode(body, type=dict[str, Any])
+                yield self._packed(self._answers.fault(what, caller))
+            case _:
+                raise AssertionError(f"nobody may ask for '{kind}'")
 
-    def do_get(self, context: Any, ticket: fl.Ticket) -> fl.FlightDataStream:
-        try:
-            node = self._caller(context)
-            client, incarnation = msgspec.msgpack.decode(ticket.ticket, type=tuple[str, int])
-            batches = self._answers.inbox(node, client, incarnation)
-        except Exception as error:
-            raise self._refuse(context, error) from None
-        return fl.GeneratorStream(MESSAGES, batches)
-
-    def _caller(self, context: Any) -> str | None:
-        """The node or client that calls; None where callers need not authenticate."""
-        node = self._identify(context)
-        if node is not None and not self._answers.knows(node):
-            raise WireError(f"'{node}' is not of this cluster")
-        return node
-
-    def _post(self, context: Any, node: str | None, body: bytes) -> Iterable[bytes]:
+    def _post(self, peer: str, caller: str | None, body: bytes) -> None:
         """Deliver messages; an invalid one does not hold up those after it."""
-        wrong: list[Exception] = []
+        wrong: list[str] = []
         bad = 0
         for message in unpack(body):
             try:
-                self._answers.receive(node, message)
+                self._answers.receive(caller, message)
             except Exception as error:
-                wrong.append(self._refuse(context, error))
+                wrong.append(self._refuse(peer, error))
                 if not isinstance(error, NotSpoken):
                     bad += 1
                 if bad == MAX_BAD_MESSAGES:
                     break
         if wrong:
-            raise wrong[0]
-        return []
-
-    def _answer(self, kind: str, body: bytes, node: str | None) -> Iterable[bytes]:
-        match kind:
-            case "hello":
-                me = self._answers
-                return [self._packed(Hello(VERSION, me.cluster, me.name, me.digest))]
-            case "status":
-                return [self._packed(self._answers.status())]
-            case snapshots.ACTION:
-                machine, stream = msgspec.msgpack.decode(body, type=tuple[str, str])
-                return snapshots.pieces(*self._answers.snapshot(node, machine, stream))
-            case "fault":
-                what = msgspec.msgpack.decode(body, type=dict[str, Any])
-                return [self._packed(self._answers.fault(what))]
-        raise WireError(f"unknown action '{short(kind)}'")
-
-    def list_actions(self, context: Any) -> list[tuple[str, str]]:
-        return [
-            (POST, "messages for the machines of this node"),
-            (HELLO, "who this is"),
-            ("status", "how it is doing"),
-            (snapshots.ACTION, "the latest checkpoint of a lane"),
-            ("fault", "inject a fault"),
-        ]
+            raise _Told(wrong[0])
 
     def _packed(self, answer: Any) -> bytes:
         return msgspec.msgpack.encode(answer)
 
     # --- what is not ------------------------------------------------------------------------
 
-    def _refuse(self, context: Any, error: Exception) -> Exception:
-        """Count and record a refusal; returns the error for the caller."""
-        if isinstance(error, fl.FlightServerError):
-            return error  # recorded already
+    def _refuse(self, peer: str, error: Exception) -> str:
+        """Count and record a refusal; returns the sentence for the caller."""
+        if isinstance(error, _Told):
+            return str(error)
         if isinstance(error, NotSpoken):  # of a node that is older or newer, not of an attacker
-            why, peer = str(error), context.peer()
-            self._tell("not_spoken", level=WARNING, why=why, peer=peer)
-            return fl.FlightServerError(why)
+            self._tell("not_spoken", level=WARNING, why=str(error), peer=peer)
+            return str(error)
         reason = type(error).__name__
         ours = not isinstance(error, AustralisError | ValueError | msgspec.MsgspecError)
         why = short(repr(error) if ours else str(error)) or reason
         with self._lock:
             self.refused[reason] += 1
             self.refused_at = time.monotonic()
-        peer, level = context.peer(), ERROR if ours else WARNING
+        level = ERROR if ours else WARNING
         self._tell("refused", level=level, kind=reason, reason=reason, why=why, peer=peer)
-        return fl.FlightServerError("something is wrong inside this node" if ours else why)
+        return "something is wrong inside this node" if ours else why
 
-    def _refuse_call(self, context: Any, call: str) -> NoReturn:
-        raise self._refuse(context, WireError(f"a node does not answer '{call}'"))
 
-    def list_flights(self, context: Any, criteria: bytes) -> NoReturn:
-        self._refuse_call(context, "list_flights")
+class _Gone(OSError):
+    """A caller that takes no answer."""
 
-    def get_flight_info(self, context: Any, descriptor: fl.FlightDescriptor) -> NoReturn:
-        self._refuse_call(context, "get_flight_info")
 
-    def get_schema(self, context: Any, descriptor: fl.FlightDescriptor) -> NoReturn:
-        self._refuse_call(context, "get_schema")
-
-    def do_put(
-        self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
-    ) -> NoReturn:
-        self._refuse_call(context, "do_put")
-
-    def do_exchange(
-        self, context: Any, descriptor: fl.FlightDescriptor, reader: Any, writer: Any
-    ) -> NoReturn:
-        self._refuse_call(context, "do_exchange")
+class _Told(AustralisError):
+    """A refusal that has been counted and recorded already."""
 
 
 # --- what others ask ----------------------------------------------------------------------------
 
 
-def ask(client: fl.FlightClient, kind: str, what: Any = None, timeout_s: float = 5.0) -> Any:
+def ask(client: NodeConnection, kind: str, what: Any = None, timeout_s: float = 5.0) -> Any:
     """Send one request to a node; returns its answer."""
     body = b"" if what is None else msgspec.msgpack.encode(what)
-    options = fl.FlightCallOptions(timeout=timeout_s)
-    (result,) = client.do_action(fl.Action(kind, pa.py_buffer(body)), options)
-    return msgspec.msgpack.decode(result.body.to_pybytes())
+    (result,) = client.call(kind, body, timeout_s)
+    return msgspec.msgpack.decode(result)

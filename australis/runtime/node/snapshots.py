@@ -14,10 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, BinaryIO
 
 import msgspec
-import pyarrow.flight as fl
 
 from australis.kernel.ids import MAX_BUCKET
 from australis.runtime.files import make_directory, open_private, stopping, sync_directory
+from australis.runtime.node.transport import NodeConnection
 from australis.runtime.node.wire import MAX_NAME_LENGTH, WireError, short
 
 ACTION = "snapshot"
@@ -64,7 +64,7 @@ def _chunks(directory: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, data
 
 
-def fetch(client: fl.FlightClient, machine: str, stream: str, into: Path, timeout_s: float) -> int:
+def fetch(client: NodeConnection, machine: str, stream: str, into: Path, timeout_s: float) -> int:
     """Write the latest checkpoint of a lane on another node into a directory, durably.
 
     Returns the last bucket it covers; raises a `WireError` if the answer is no snapshot.
@@ -74,10 +74,10 @@ def fetch(client: fl.FlightClient, machine: str, stream: str, into: Path, timeou
     names: set[str] = set()
     covered: set[int] = set()
     size, whole = 0, False
-    action = fl.Action(ACTION, msgspec.msgpack.encode((machine, stream)))
+    what = msgspec.msgpack.encode((machine, stream))
     with closing(_Files(into)) as files:
-        for result in client.do_action(action, fl.FlightCallOptions(timeout=timeout_s)):
-            piece = _piece(result.body.to_pybytes())
+        for part in client.call(ACTION, what, timeout_s):
+            piece = _piece(part)
             names.add(piece.name)
             covered.add(piece.upto)
             size, whole = size + len(piece.data), piece.last

@@ -33,10 +33,15 @@ from australis.runtime.node.sinks import SinkFollower
 def of_refusals(server: NodeServer | None) -> dict[str, Any]:
     """The requests refused in this incarnation, by reason, and the time since the last one."""
     if server is None:
-        return {"refused": {}, "refused_ago_s": None}
+        return {"refused": {}, "refused_ago_s": None, "connections": 0, "refused_connections": {}}
     at = server.refused_at
     ago_s = None if at is None else round(time.monotonic() - at, 1)
-    return {"refused": dict(server.refused), "refused_ago_s": ago_s}
+    return {
+        "refused": dict(server.refused),
+        "refused_ago_s": ago_s,
+        "connections": len(server.listener),
+        "refused_connections": dict(server.listener.refused),
+    }
 
 
 def of_choices(options: DpcOptions) -> dict[str, Any]:
@@ -175,7 +180,7 @@ def of_consumers(subscribers: Subscribers, now_us: int) -> dict[str, Any]:
 
 def of_source(feed: SourceFeed, log: Path, now_us: int) -> dict[str, Any]:
     """The status of a source."""
-    stats = feed.proxy.stats
+    stats, listener = feed.proxy.stats, feed.proxy.listener
     return {
         "trimmed_upto": feed.log("").trimmed_upto,
         "end": feed.closed,
@@ -183,6 +188,7 @@ def of_source(feed: SourceFeed, log: Path, now_us: int) -> dict[str, Any]:
         "rejected": stats.rejected,
         "late": stats.late,
         "idle": stats.idle,
+        "refused_connections": 0 if listener is None else listener.refused.total(),
         "leads": None,
         "full": feed.full,
         "log_waits_for": feed.waits_for,

@@ -12,7 +12,8 @@ before it is decoded, and by the family's own rules before it is delivered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Union, get_type_hints
 
 import msgspec
@@ -29,6 +30,8 @@ VERSION = 2
 """The version of the envelope; nodes of different versions refuse each other's messages."""
 MAX_MESSAGE_BYTES = 256 << 20
 """The largest size of a message; pieces of a log are cut to far less."""
+MAX_CLIENT_BYTES = 1 << 16
+"""The largest size of a call of a client, and of any request that has no messages."""
 MAX_ITEMS = 1024
 """The largest number of streams or buckets in a message."""
 MAX_NAME_LENGTH = 255
@@ -141,8 +144,8 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
     cluster: str
 
 
-class _Route(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The whole envelope, with its message still as bytes."""
+class Route(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An envelope whose message is still bytes: who says it to whom is known before it is decoded."""
 
     version: int
     cluster: Name
@@ -163,7 +166,20 @@ def _hook(value: Any) -> bytes:
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_hook)
 _heads = msgspec.msgpack.Decoder(_Head, strict=True)
-_routes = msgspec.msgpack.Decoder(_Route, strict=True)
+_routes = msgspec.msgpack.Decoder(Route, strict=True)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raise a `WireError` of one sentence for bytes that are no message."""
+    try:
+        yield
+    except WireError:
+        raise
+    except Exception as error:
+        # Any error is the message's fault: msgspec and Arrow raise many kinds of them.
+        said = short(str(error)) or type(error).__name__
+        raise WireError(f"not a message: {said}") from None
 
 
 class Wire:
@@ -181,22 +197,26 @@ class Wire:
 
     def decode(self, data: bytes, schemas: Mapping[str, Schema], buckets: Buckets) -> Envelope:
         """Decode an envelope; raises a `WireError` of one sentence for anything else."""
+        route = self.route(data)
+        message = self.message(route, schemas, buckets)
+        return Envelope(route.sender, route.to, route.cause, message)
+
+    def route(self, data: bytes) -> Route:
+        """Decode an envelope except for its message."""
         if len(data) > MAX_MESSAGE_BYTES:
             raise WireError(
                 f"a message of {len(data):,} bytes is longer than {MAX_MESSAGE_BYTES:,}"
             )
-        try:
+        with _refusing():
             self._look(_heads.decode(data))
-            route = _routes.decode(data)
+            route: Route = _routes.decode(data)
+            return route
+
+    def message(self, route: Route, schemas: Mapping[str, Schema], buckets: Buckets) -> Message:
+        """Decode the message of an envelope."""
+        with _refusing():
             family = self.families.spoken(route.family, route.family_version)
-            message = family.decode(route.message, route.sender, schemas, buckets)
-            return Envelope(route.sender, route.to, route.cause, message)
-        except WireError:
-            raise
-        except Exception as error:
-            # Any error is the message's fault: msgspec and Arrow raise many kinds of them.
-            said = short(str(error)) or type(error).__name__
-            raise WireError(f"not a message: {said}") from None
+            return family.decode(route.message, route.sender, schemas, buckets)
 
     def _look(self, head: _Head) -> None:
         if head.version != VERSION:

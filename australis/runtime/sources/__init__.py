@@ -21,7 +21,7 @@ from australis.runtime.sources.jsonl import JsonlReader
 from australis.runtime.sources.parquet import ParquetReader
 from australis.runtime.sources.paths import FILE_OPTIONS
 from australis.runtime.sources.stamp import check_time
-from australis.runtime.sources.tcp import TCP_OPTIONS, read_address
+from australis.runtime.sources.tcp_door import TCP_OPTIONS, Door, read_address, tls_files
 from australis.streams.schema import parse_type
 
 __all__ = ["Chunk", "Reader", "Rejected", "check_options", "open_reader"]
@@ -60,6 +60,9 @@ def check_options(source: Source, base: Path | None = None) -> None:
     if source.kind == "tcp":
         read_address(options)
         options.flag("ack")
+        tls_files(source)
+        if base is not None:
+            Door(source, base)
     if source.kind == "generate":
         options.choice("generator", GENERATORS, "")
         read_options(source)

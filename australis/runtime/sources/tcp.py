@@ -5,19 +5,26 @@ and delivers them; it reads no further before they are durable, so that TCP's fl
 control slows down a fast producer. With `ack: true` the producer gets, as a number
 on a line, how many of its lines have been processed so far: accepted, or rejected
 for good. After a broken connection it sends the unacknowledged lines again.
+
+`tcp_door` decides who is let in. When there is no room for another connection, the oldest
+that has not sent anything yet makes way.
 """
 
 from __future__ import annotations
 
 import socket
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 
 from australis.diagram.model import ARRIVAL, Source
-from australis.kernel.errors import AustralisError, UserError
+from australis.kernel.errors import UserError
+from australis.node.admission import MAX_UNKNOWN, Limits
+from australis.runtime.listener import Connection, Listener
+from australis.runtime.node.events import Tell, tell_nobody
 from australis.runtime.options import Options
 from australis.runtime.sources.base import Rejected
 from australis.runtime.sources.columns import drop
@@ -25,88 +32,81 @@ from australis.runtime.sources.inbox import Delivery, Inbox
 from australis.runtime.sources.json_rows import JsonRows
 from australis.runtime.sources.lines import Block, LineSplitter
 from australis.runtime.sources.stamp import Stamper
+from australis.runtime.sources.tcp_door import TCP_OPTIONS, Door, read_address
 from australis.streams.buckets import Buckets
 
-TCP_OPTIONS = ("address", "ack", "unit")
 GATHER_S = 0.02
 GATHER_LINES = 1000
 LINE_BYTES = 1 << 20
 POLL_S = 0.2
-
-
-def read_address(options: Options) -> tuple[str, int]:
-    """Host and port of `address`; port 0 takes any free one."""
-    text = options.text("address")
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise options.wrong(f"has the option address: {text!r}, which is not host:port")
-    return host.strip("[]") or "0.0.0.0", int(port)
+MAX_PRODUCERS = 256
+"""The largest number of connections of a source, each of which may hold a line in memory."""
+ACK_TIMEOUT_S = 10.0
+"""The time in which a producer has to take an acknowledgement."""
 
 
 class TcpListener:
     """Listens for connections and delivers their rows."""
 
-    def __init__(self, source: Source, buckets: Buckets, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        source: Source,
+        buckets: Buckets,
+        inbox: Inbox,
+        base: Path = Path(),
+        tell: Tell = tell_nobody,
+        max_connections: int = MAX_PRODUCERS,
+    ) -> None:
         options = Options(source, TCP_OPTIONS)
         self._ack = options.flag("ack")
         self._source = source
         self._buckets = buckets
         self._inbox = inbox
-        self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._door = Door(source, base)
         host, port = read_address(options)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        room = min(max_connections, MAX_PRODUCERS)
+        # Where nothing has to be shown, who is silent may be a producer that has no rows yet.
+        limits = Limits(room, MAX_UNKNOWN if self._door.identifies else room)
+        name = f"source {source.name}"
         try:
-            self._socket = socket.create_server((host, port), family=family)
+            self._listener = Listener(name, host, port, self._serve, tell, limits)
         except OSError as error:
             raise UserError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}",
                 name=source.name,
                 place=source.place,
             ) from None
-        self._socket.settimeout(POLL_S)
 
     @property
     def address(self) -> tuple[str, int]:
         """The address on which it listens."""
-        host, port = self._socket.getsockname()[:2]
-        return host, port
+        return self._listener.address
+
+    @property
+    def refused(self) -> Counter[str]:
+        """The number of connections that were refused, by reason."""
+        return self._listener.refused
 
     def start(self) -> None:
         """Start to accept connections."""
-        self._spawn(self._accept, "accept")
+        self._listener.start()
 
     def stop(self) -> None:
         """Accept nothing more and let the connections' threads end."""
-        self._stopping.set()
-        self._socket.close()
-        for thread in self._threads:
-            thread.join(2.0)
+        self._listener.stop()
 
-    def _spawn(self, target: Callable[..., None], what: str, *args: object) -> None:
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        name = f"{self._source.name}-{what}"
-        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                connection, peer = self._socket.accept()
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-            self._spawn(self._serve, "connection", connection, f"{peer[0]}:{peer[1]}")
-
-    def _serve(self, connection: socket.socket, peer: str) -> None:
-        told = _Connection(connection, self._source, self._buckets, self._inbox, peer, self._ack)
-        try:
-            with connection:
-                told.run(self._stopping)
-        except (OSError, AustralisError):
-            return  # the producer is gone or the source stopped: unacknowledged rows come again
+    def _serve(self, connection: Connection) -> None:
+        # If the producer is gone or the source stops, unacknowledged rows come again.
+        rest = self._door.enter(connection)
+        told = _Connection(
+            connection.socket,
+            self._source,
+            self._buckets,
+            self._inbox,
+            connection.peer,
+            self._ack,
+        )
+        told.run(lambda: self._listener.stopping, rest)
 
 
 class _Connection:
@@ -133,9 +133,11 @@ class _Connection:
         self._lines = 0
         self._gather_until = 0.0
 
-    def run(self, stopping: threading.Event) -> None:
-        """Read until the producer closes or the source stops."""
-        while not stopping.is_set():
+    def run(self, stopping: Callable[[], bool], first: bytes = b"") -> None:
+        """Read until the producer closes or the source stops; `first` has been read already."""
+        if first:
+            self._add(self._splitter.feed(first))
+        while not stopping():
             left = self._gather_until - time.monotonic() if self._waiting else POLL_S
             self._connection.settimeout(max(left, 0.001))
             try:
@@ -171,7 +173,7 @@ class _Connection:
         self._lines += self._waiting
         self._blocks, self._waiting = [], 0
         if self._ack:
-            self._connection.settimeout(10.0)
+            self._connection.settimeout(ACK_TIMEOUT_S)
             self._connection.sendall(b"%d\n" % self._lines)
 
     def _joined(self) -> list[Block]:

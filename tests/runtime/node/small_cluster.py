@@ -64,7 +64,7 @@ def write_cluster(
     (directory / "diagram.yaml").write_text(DIAGRAM.replace("bucket: 100 ms", f"bucket: {bucket}"))
     names = ("a", "b", "e1", "e2")
     if tls:
-        issue(directory / "certs", dict.fromkeys((*names, "reader"), ()))
+        issue(directory / "certs", dict.fromkeys((*names, "reader", "few", "operator"), ()))
         extra += TLS
     ports = free_ports(2 * len(names))
     nodes = "\n".join(

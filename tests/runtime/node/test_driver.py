@@ -14,13 +14,16 @@ from australis.kernel.machine import (
     SetTimer,
     TimerFired,
 )
+from australis.node.admission import SENDER_BUDGETS, Rank
 from australis.node.hosts import MachineHost
 from australis.node.machine import NodeMachine
 from australis.protocols.dpc.messages import ReconcileDone
-from australis.runtime.node.driver import MAX_QUEUED_BYTES, MAX_QUEUED_MESSAGES, Driver
+from australis.runtime.node.driver import Driver
 
 pytestmark = pytest.mark.unit
 
+MAX_QUEUED_MESSAGES = SENDER_BUDGETS[Rank.PEER].messages
+MAX_QUEUED_BYTES = SENDER_BUDGETS[Rank.PEER].bytes
 MESSAGE = MessageReceived("a", ReconcileDone(1))
 
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.flight as fl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runtime.node.small_cluster import free_ports
 
 from australis.kernel.errors import UserError
+from australis.runtime.listener import Connection, Listener
 from australis.runtime.node import links, mailbox, server
 from australis.runtime.node.links import Hello, Link, Mismatch, greeted, pack, sentence_of, unpack
 from australis.runtime.node.mailbox import Mailbox
 from australis.runtime.node.server import NodeServer, ask
+from australis.runtime.node.transport import END, PART, REQUEST, NodeConnection, Refused, answer
 from australis.runtime.node.wire import MAX_MESSAGE_BYTES, VERSION, NotSpoken, WireError
+from australis.runtime.sockets import receive, send
+from australis.runtime.token import Token, Unproven
 
 pytestmark = pytest.mark.timeout(60)
+TOKEN = Token(b"t" * 32)
 
 
 class Told:
@@ -56,9 +60,15 @@ class Answers:
         self.blocked.set()
         self.wrong: Exception | None = None
         self.mailbox = Mailbox()
+        self.most = MAX_MESSAGE_BYTES
 
     def knows(self, node: str) -> bool:
         return node != "stranger"
+
+    def longest(self, caller: str | None, kind: str) -> int:
+        if kind not in ("hello", "status", "post", "inbox", "snapshot", "fault"):
+            raise WireError(f"unknown action '{kind}'")
+        return self.most
 
     def receive(self, node: str | None, body: bytes) -> None:
         self.blocked.wait(20)
@@ -70,7 +80,7 @@ class Answers:
             raise NotSpoken("version 9 of the protocol")
         self.got.append(body)
 
-    def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[pa.RecordBatch]:
+    def inbox(self, node: str | None, client: str, incarnation: int) -> Iterable[list[bytes]]:
         if client != "reader":
             raise WireError(f"'{client}' is not a client of this cluster")
         return self.mailbox.read(incarnation)
@@ -81,15 +91,15 @@ class Answers:
     def snapshot(self, node: str | None, machine: str, stream: str) -> tuple[int, Path]:
         raise WireError("there is none")
 
-    def fault(self, what: dict[str, Any]) -> str:
+    def fault(self, what: dict[str, Any], caller: str | None = None) -> str:
         raise UserError("does not allow injected faults", name="c")
 
 
 @contextmanager
 def served(
-    answers: Any, port: int = 0, told: Told | None = None, **how: Any
+    answers: Any, port: int = 0, told: Told | None = None, access: Any = TOKEN
 ) -> Iterator[NodeServer]:
-    made = NodeServer(answers, f"grpc://127.0.0.1:{port}", tell=told or Told(), **how)
+    made = NodeServer(answers, "127.0.0.1", port, access, told or Told())
     made.start()
     try:
         yield made
@@ -99,8 +109,8 @@ def served(
         made.stop()
 
 
-def client_of(port: int) -> fl.FlightClient:
-    return fl.connect(f"grpc://127.0.0.1:{port}")
+def client_of(port: int) -> NodeConnection:
+    return NodeConnection("127.0.0.1", port, "b", TOKEN)
 
 
 def until(what: Callable[[], bool], timeout_s: float = 15.0) -> None:
@@ -112,7 +122,7 @@ def until(what: Callable[[], bool], timeout_s: float = 15.0) -> None:
 
 @contextmanager
 def linked(port: int, told: Told | None = None, hello: bool = True) -> Iterator[Link]:
-    def connect() -> fl.FlightClient:
+    def connect() -> NodeConnection:
         return greeted(client_of(port), "c", "b") if hello else client_of(port)
 
     link = Link("b", connect, told or Told())
@@ -123,7 +133,7 @@ def linked(port: int, told: Told | None = None, hello: bool = True) -> Iterator[
 
 
 def refusal(call: Callable[[], object]) -> str:
-    with pytest.raises(fl.FlightServerError) as error:
+    with pytest.raises(Refused) as error:
         call()
     return sentence_of(error.value)
 
@@ -226,9 +236,9 @@ def test_a_refusal_is_counted_and_told_and_the_link_goes_on() -> None:
 
 
 def test_whatever_goes_wrong_the_thread_lives() -> None:
-    errors: list[Exception] = [pa.ArrowKeyError("x"), KeyError(1), NotImplementedError(), OSError()]
+    errors: list[Exception] = [ValueError("x"), KeyError(1), NotImplementedError(), OSError()]
 
-    def connect() -> fl.FlightClient:
+    def connect() -> NodeConnection:
         if errors:
             raise errors.pop()
         return client_of(there.port)
@@ -267,19 +277,33 @@ def test_injected_faults() -> None:
 # --- who answers -------------------------------------------------------------------------------
 
 
-class Impostor(fl.FlightServerBase):
+class Impostor:
     """Answers `hello` with whatever it is given."""
 
     def __init__(self, *results: bytes) -> None:
-        super().__init__("grpc://127.0.0.1:0")
         self.results = results
         self.asked: list[str] = []
+        self._listener = Listener("impostor", "127.0.0.1", 0, self._serve)
+        self.port = self._listener.address[1]
 
-    def do_action(self, context: Any, action: fl.Action) -> Iterable[bytes]:
-        self.asked.append(action.type)
-        if action.type == "hello":
-            return list(self.results)
-        return []
+    def __enter__(self) -> Impostor:
+        self._listener.start()
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self._listener.stop()
+
+    def _serve(self, connection: Connection) -> None:
+        connection.accept(TOKEN)
+        connection.identify()
+        far = time.monotonic() + 60
+        send(connection.socket, answer(END), far)
+        while True:
+            name, length = REQUEST.unpack(receive(connection.socket, REQUEST.size, far))
+            self.asked.append(receive(connection.socket, name, far).decode())
+            receive(connection.socket, length, far)
+            results = self.results if self.asked[-1] == "hello" else ()
+            send(connection.socket, b"".join(answer(PART, r) for r in results) + answer(END), far)
 
 
 def hello(**changes: Any) -> bytes:
@@ -336,18 +360,38 @@ def test_a_node_that_computes_something_else_is_left_alone() -> None:
             greeted(client_of(port), "c", "b", "ours")
 
 
-def test_another_service_is_no_node() -> None:
-    class Other(fl.FlightServerBase):
-        pass
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 10_000])
+def test_another_service_is_no_node(said: bytes) -> None:
+    def serve(connection: Connection) -> None:
+        connection.socket.sendall(said)
+        with suppress(OSError):
+            connection.socket.recv(1 << 16)
 
-    with Other("grpc://127.0.0.1:0") as there, pytest.raises(Mismatch, match="not say who it is"):
-        greeted(client_of(there.port), "c", "b")
+    other = Listener("other", "127.0.0.1", 0, serve)
+    other.start()
+    with pytest.raises((OSError, Unproven)):
+        client_of(other.address[1])
+    other.stop()
+
+
+def test_a_connection_that_was_closed_while_idle_costs_no_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "IDLE_TIMEOUT_S", 0.2)
+    answers, told = Answers(), Told()
+    with served(answers, told=told) as there, linked(there.port, told) as link:
+        for number in range(3):
+            link.send(str(number).encode())
+            until(lambda n=number: len(answers.got) == n + 1)  # type: ignore[misc]
+            until(lambda: len(there.listener) == 0)
+        assert link.dropped == 0
+    assert told.names() == ["link_up"]
 
 
 # --- mailboxes ---------------------------------------------------------------------------------
 
 
-def open_box(box: Mailbox) -> Iterator[pa.RecordBatch]:
+def open_box(box: Mailbox) -> Iterator[list[bytes]]:
     stream = box.read(1)
     thread = threading.Thread(target=lambda: next(stream))
     box_opened = box._opened
@@ -370,9 +414,9 @@ def test_what_nobody_fetches_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None
         box.send(b"y")
     assert box.dropped == 11
     assert box._bytes == 5000
-    assert [len(m.as_py()) for m in next(stream).column(0)] == [5000]
+    assert [len(m) for m in next(stream)] == [5000]
     box.send(b"z")
-    assert next(stream).column(0).to_pylist() == [b"z"]
+    assert next(stream) == [b"z"]
 
 
 def test_messages_are_written_in_small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,7 +428,7 @@ def test_messages_are_written_in_small_lots(monkeypatch: pytest.MonkeyPatch) -> 
         box.send(message)
     got: list[bytes] = []
     while len(got) < len(sent):
-        lot = next(stream).column(0).to_pylist()
+        lot = next(stream)
         assert len(lot) <= 5
         got += lot
     assert got == sent
@@ -406,7 +450,7 @@ def test_another_stream_takes_over() -> None:
     with pytest.raises(StopIteration):
         next(old)
     box.send(b"for the new one")
-    assert next(new).column(0).to_pylist() == [b"for the new one"]
+    assert next(new) == [b"for the new one"]
     box.close()
     with pytest.raises(StopIteration):
         next(new)
@@ -429,20 +473,20 @@ def test_a_wrong_message_does_not_hold_up_those_behind_it() -> None:
     answers, told = Answers(), Told()
     with served(answers, told=told) as there, client_of(there.port) as client:
         body = pack([b"one", b"bad", b"two", b"bad", b"three"])
-        assert refusal(lambda: list(client.do_action(fl.Action("post", body)))) == "not a message"
+        assert refusal(lambda: list(client.call("post", body))) == "not a message"
         assert answers.got == [b"one", b"two", b"three"]
         assert there.refused == {"WireError": 2}
     assert told.names() == ["refused", "refused"]
     fields = told.all[0][1]
     assert fields["reason"] == "WireError"
-    assert fields["peer"].startswith("ipv4:127.0.0.1:")
+    assert fields["peer"].startswith("127.0.0.1:")
 
 
 def test_after_so_many_wrong_ones_the_rest_is_not_looked_at() -> None:
     answers = Answers()
     with served(answers) as there, client_of(there.port) as client:
         body = pack([b"bad"] * 1000 + [b"good"])
-        refusal(lambda: list(client.do_action(fl.Action("post", body))))
+        refusal(lambda: list(client.call("post", body)))
         assert there.refused == {"WireError": server.MAX_BAD_MESSAGES}
         assert answers.got == []
 
@@ -451,7 +495,7 @@ def test_messages_of_another_version_are_not_counted_as_wrong_ones() -> None:
     answers, told = Answers(), Told()
     with served(answers, told=told) as there, client_of(there.port) as client:
         body = pack([b"newer"] * 2 * server.MAX_BAD_MESSAGES + [b"good"])
-        said = refusal(lambda: list(client.do_action(fl.Action("post", body))))
+        said = refusal(lambda: list(client.call("post", body)))
         assert said == "version 9 of the protocol"
         assert answers.got == [b"good"]
         assert not there.refused
@@ -462,7 +506,7 @@ def test_messages_of_another_version_are_not_counted_as_wrong_ones() -> None:
     ("kind", "body", "sentence"),
     [
         ("reboot", b"", "unknown action 'reboot'"),
-        ("x" * 5000, b"", "unknown action"),
+        ("x" * 65, b"", "unknown action"),
         ("post", b"\x05\x00\x00\x00ab", "a message is cut short"),
         ("snapshot", b"", "Input data was truncated"),
         ("snapshot", b"\xff\xff", "Expected `array`"),
@@ -479,80 +523,106 @@ def test_what_is_wrong_with_a_question_is_said_in_one_sentence(
 ) -> None:
     told = Told()
     with served(Answers(), told=told) as there, client_of(there.port) as client:
-        said = refusal(lambda: list(client.do_action(fl.Action(kind, body))))
+        said = refusal(lambda: list(client.call(kind, body)))
         assert sum(there.refused.values()) == 1
-        assert ask(client, "status") == {"node": "b"}
+        with client_of(there.port) as other:
+            assert ask(other, "status") == {"node": "b"}
     assert sentence in said or said == "something is wrong inside this node"
     assert "Traceback" not in said
     assert sentence in told.why("refused")[0]
 
 
-def test_a_body_may_be_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MAX_MESSAGE_BYTES", 1 << 20)
-    with served(Answers()) as there, client_of(there.port) as client:
-        body = b"x" * ((1 << 20) + 1)
-        said = refusal(lambda: list(client.do_action(fl.Action("post", body))))
-        assert said == "1,048,577 bytes are more than 1,048,576"
+def test_a_body_may_be_so_long() -> None:
+    """Nothing of one that is too long is read, however much of it comes."""
+    answers = Answers()
+    answers.most = 1 << 20
+    with served(answers) as there:
+        for body in (b"x" * ((1 << 20) + 1), b"x" * (100 << 20)):
+            with client_of(there.port) as client:
+                said = refusal(lambda c=client, b=body: list(c.call("post", b)))  # type: ignore[misc]
+                assert said == f"{len(body):,} bytes are more than 1,048,576"
     assert MAX_MESSAGE_BYTES == 256 << 20
 
 
-def test_other_calls_are_refused() -> None:
-    where = fl.FlightDescriptor.for_path("x")
-    empty = pa.schema([])
+def test_only_so_much_is_read_at_a_time_for_one_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_READING_BYTES", 1000)
+    head = REQUEST.pack(4, 900) + b"post"
+    with served(Answers()) as there, client_of(there.port) as slow, client_of(there.port) as other:
+        slow._socket.sendall(head)
+        until(lambda: there._reading[None] == 900)
+        said = refusal(lambda: list(other.call("post", pack([b"x" * 196]))))
+        assert said == "900 bytes of this caller are being read"
+        slow.close()
+        until(lambda: not there._reading)
 
-    def put(client: fl.FlightClient) -> None:
-        writer, _ = client.do_put(where, empty)
-        writer.close()
 
-    calls: list[Callable[[fl.FlightClient], object]] = [
-        lambda client: list(client.list_flights()),
-        lambda client: client.get_flight_info(where),
-        lambda client: client.get_schema(where),
-        put,
-        lambda client: client.do_exchange(where)[1].read_chunk(),
-    ]
-    with served(Answers()) as there, client_of(there.port) as client:
-        for call in calls:
-            with pytest.raises(pa.ArrowException, match="a node does not answer"):
-                call(client)
-        assert there.refused == {"WireError": len(calls)}
-        assert ask(client, "hello") == msgspec.to_builtins(Hello(VERSION, "c", "b"))
+def test_what_was_announced_and_does_not_come_takes_no_memory_and_little_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "READ_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(server, "MIN_BYTES_PER_S", 1 << 40)
+    with served(Answers()) as there, client_of(there.port) as slow:
+        slow._socket.sendall(REQUEST.pack(4, 200 << 20) + b"post" + b"x" * 1000)
+        until(lambda: there.listener.refused == {"silent": 1})
+        assert not there._reading
 
 
 def test_a_mistake_of_ours_is_told_here_and_not_there() -> None:
     answers, told = Answers(), Told()
     answers.wrong = KeyError("a secret of ours")
     with served(answers, told=told) as there, client_of(there.port) as client:
-        said = refusal(lambda: list(client.do_action(fl.Action("post", pack([b"x"])))))
+        said = refusal(lambda: list(client.call("post", pack([b"x"]))))
         assert said == "something is wrong inside this node"
         assert there.refused == {"KeyError": 1}
     assert told.all[0][1]["level"] == "error"
     assert "a secret of ours" in told.why("refused")[0]
 
 
+class Called(Token):
+    """Says that every caller is the same one."""
+
+    def accept(self, connection: socket.socket, deadline: float) -> str | None:
+        super().accept(connection, deadline)
+        return "stranger"
+
+
 def test_a_name_that_the_cluster_does_not_know_gets_nothing() -> None:
-    answers = Answers()
-    with served(answers, identify=lambda context: "stranger") as there:
-        client = client_of(there.port)
-        for kind in ("hello", "status", "post", "snapshot", "fault"):
-            said = refusal(lambda kind=kind: list(client.do_action(fl.Action(kind, b""))))  # type: ignore[misc]
-            assert said == "'stranger' is not of this cluster"
-        ticket = fl.Ticket(msgspec.msgpack.encode(("reader", 1)))
-        assert "'stranger'" in refusal(lambda: client.do_get(ticket).read_chunk())
-        assert there.refused == {"WireError": 6}
+    with served(Answers(), access=Called(TOKEN.secret)) as there:
+        assert refusal(lambda: client_of(there.port)) == "'stranger' is not of this cluster"
+        assert there.listener.refused == {"unidentified": 1}
+
+
+def test_without_the_token_nothing_is_answered() -> None:
+    """Neither end learns anything from another that does not know it."""
+    told = Told()
+    with served(Answers(), told=told) as there:
+        with pytest.raises(Unproven, match="'b' has another token than the state directory"):
+            NodeConnection("127.0.0.1", there.port, "b", Token(b"x" * 32))
+        until(lambda: len(there.listener) == 0)
+        with socket.create_connection(("127.0.0.1", there.port)) as guess:
+            guess.sendall(b"\0" * 64)
+            assert len(receive(guess, 64, time.monotonic() + 5)) == 64
+            said = b"".join(iter(lambda: guess.recv(1000), b""))
+            assert said.endswith(b"a caller that does not know the token of this cluster")
+    assert {fields["reason"] for _, fields in told.all} == {"unidentified"}
 
 
 def test_only_a_client_has_an_inbox() -> None:
     with served(Answers()) as there, client_of(there.port) as client:
         for ticket in (b"", b"\xff", msgspec.msgpack.encode("other"), b"\xa1\xff"):
-            assert refusal(lambda t=ticket: client.do_get(fl.Ticket(t)).read_chunk())  # type: ignore[misc]
+            assert refusal(lambda t=ticket: next(client.call("inbox", t)))  # type: ignore[misc]
         assert sum(there.refused.values()) == 4
+        assert ask(client, "hello") == msgspec.to_builtins(Hello(VERSION, "c", "b"))
+
+
+READER = msgspec.msgpack.encode(("reader", 1))
 
 
 def test_a_client_that_never_reads_holds_up_nobody() -> None:
     answers = Answers()
     with served(answers) as there, client_of(there.port) as client:
-        reader = client.do_get(fl.Ticket(msgspec.msgpack.encode(("reader", 1))))
+        reading = client_of(there.port)
+        reader = reading.call("inbox", READER)
         until(lambda: answers.mailbox._reader > 0)
         began = time.monotonic()
         for _ in range(400):
@@ -565,8 +635,9 @@ def test_a_client_that_never_reads_holds_up_nobody() -> None:
         assert box.dropped > 0
         assert ask(client, "status") == {"node": "b"}
         got = 0
-        while got < box.sent + 100 and (chunk := reader.read_chunk()).data.num_rows:
-            got += chunk.data.num_rows
+        while got < box.sent + 100 and (messages := unpack(next(reader))):
+            got += len(messages)
+        reading.close()
         assert got == 400 - box.dropped, "what was not dropped is there when it reads on"
 
 
@@ -574,14 +645,18 @@ def test_a_server_stops_though_somebody_does_not_let_go() -> None:
     answers = Answers()
     (port,) = free_ports(1)
     with served(answers, port) as there:
-        stuck = client_of(port)
-        stuck.do_get(fl.Ticket(msgspec.msgpack.encode(("reader", 1))))
+        stuck, other = client_of(port), client_of(port)
+        stuck.call("inbox", READER)
         until(lambda: answers.mailbox._reader > 0)
         for _ in range(100):
             answers.mailbox.send(b"x" * 100_000)
         answers.blocked.clear()
-        post = fl.Action("post", pack([b"x"]))
-        threading.Thread(target=lambda: list(stuck.do_action(post)), daemon=True).start()
+
+        def post() -> None:
+            with suppress(OSError):
+                list(other.call("post", pack([b"x"])))
+
+        threading.Thread(target=post, daemon=True).start()
         time.sleep(0.2)
         began = time.monotonic()
         there.stop()

@@ -126,7 +126,7 @@ def test_refused_messages_are_told_by_reason(cluster: SmallCluster) -> None:
 
 def test_only_this_machine_can_ask(cluster: SmallCluster) -> None:
     server: Any = cluster.nodes["a"]._metrics
-    assert server._server.server_address[0] == "127.0.0.1"
+    assert server.listener.address[0] == "127.0.0.1"
 
 
 def test_many_who_ask_and_one_who_says_nothing(cluster: SmallCluster) -> None:
@@ -243,18 +243,22 @@ def test_a_status_as_metrics() -> None:
         "differs": [], "share": None, "inputs": {"s": {"have": 7, "heard": True, "from": "f@b", "replicas": ["f@a", "f@b"]}},
     }  # fmt: skip
     status = {
-        "cluster": 'my "c"', "node": "a", "guests": 2, "handled": 9, "overflowed": 0,
-        "events_lost": 0, "refused": {}, "outputs": {"new": output}, "links": {}, "clients": {},
+        "cluster": 'my "c"', "node": "a", "guests": 2, "handled": 9, "connections": 3,
+        "over_budget": {"guest": 4}, "refused_connections": {"full": 5}, "events_lost": 0, "refused": {}, "outputs": {"new": output}, "links": {}, "clients": {},
         "clocks": {"b": {"offset_s": -2.5, "error_s": 0.25}},
         "sources": {
             "s": {
                 "trimmed_upto": 4, "end": 9, "rows": 5, "rejected": 1, "late": 2, "idle": False, "leads": None,
+                "refused_connections": 6,
                 "log_bytes": 8, "full": False,
             },
         },
     }  # fmt: skip
     told = scraped(status)
     assert told("australis_node_info", cluster='my "c"', node="a") == 1
+    assert told("australis_overflowed_messages_total", rank="guest") == 4
+    assert told("australis_refused_connections_total", reason="full") == 5
+    assert told("australis_source_refused_connections_total", source="s") == 6
     assert told.ones("australis_output_state", "state") == ["FAILURE"]
     assert told.ones("australis_input_replica", "replica") == ["f@b"]
     assert not told.families["australis_output_behind_seconds"].samples

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.flight as fl
 import pytest
 
+from australis.runtime.listener import Connection, Listener
 from australis.runtime.node import snapshots
+from australis.runtime.node import transport as parts
 from australis.runtime.node.snapshots import Piece, fetch, pieces
 from australis.runtime.node.wire import WireError
+from australis.runtime.sockets import receive, send
+from australis.runtime.token import Token
 
 pytestmark = pytest.mark.timeout(60)
-
-
-class Server(fl.FlightServerBase):
-    """Answers whatever it is asked with these pieces."""
-
-    def __init__(self, answer: Iterable[bytes]) -> None:
-        super().__init__("grpc://127.0.0.1:0")
-        self._answer = answer
-
-    def do_action(self, context: Any, action: fl.Action) -> Iterable[bytes]:
-        return self._answer
+TOKEN = Token(b"t" * 32)
 
 
 def fetched(answer: Iterable[bytes], into: Path) -> int:
-    with Server(answer) as there, fl.connect(f"grpc://127.0.0.1:{there.port}") as client:
-        return fetch(client, "counts@b", "counts", into, 10)
+    """What is fetched from a node that answers whatever it is asked with these pieces."""
+
+    def serve(connection: Connection) -> None:
+        connection.accept(TOKEN)
+        connection.identify()
+        far = time.monotonic() + 60
+        send(connection.socket, parts.answer(parts.END), far)
+        name, length = parts.REQUEST.unpack(receive(connection.socket, parts.REQUEST.size, far))
+        receive(connection.socket, name + length, far)
+        for piece in answer:
+            send(connection.socket, parts.answer(parts.PART, piece), far)
+        send(connection.socket, parts.answer(parts.END), far)
+
+    there = Listener("there", "127.0.0.1", 0, serve)
+    there.start()
+    try:
+        with parts.NodeConnection(*there.address, "b", TOKEN) as client:
+            return fetch(client, "counts@b", "counts", into, 10)
+    finally:
+        there.stop()
 
 
 def content(directory: Path) -> dict[str, bytes]:

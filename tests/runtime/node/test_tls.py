@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
-import pyarrow.flight as fl
 import pytest
 from runtime.node.small_cluster import SmallCluster
 from runtime.node.test_bad_input import events, goes_on, say
@@ -20,23 +19,33 @@ from runtime.node.test_cluster import check
 
 from australis.deployment.cluster_file import load as load_cluster_text
 from australis.kernel.errors import AustralisError, Stopped, UserError
-from australis.protocols.dpc.messages import Heartbeat, ReconcileRequest, StableData
+from australis.protocols.dpc.messages import (
+    Heartbeat,
+    ReconcileRequest,
+    StableData,
+    SubscriptionState,
+)
 from australis.runtime import client as client_module
 from australis.runtime.certs import Credentials, issue, load
 from australis.runtime.client import connect
-from australis.runtime.node.links import Mismatch, greeted, pack, sentence_of
 from australis.runtime.node.links import connect as connect_to
+from australis.runtime.node.links import pack
 from australis.runtime.node.process import Node
 from australis.runtime.node.server import ask
 from australis.runtime.node.snapshots import fetch
+from australis.runtime.node.transport import NodeConnection, Refused, sentence_of
+from australis.runtime.sockets import Access
+from australis.runtime.token import Token, Unproven
 
 pytestmark = pytest.mark.timeout(120)
 HEARTBEAT = Heartbeat(1, 1, ())
+FEW = "  few: {stream: counts, reads: [s2]}\n"
+"""A client that may read some streams only."""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallCluster]:
-    with SmallCluster(tmp_path_factory.mktemp("tls"), max_delay="10 s", tls=True) as c:
+    with SmallCluster(tmp_path_factory.mktemp("tls"), max_delay="10 s", tls=True, clients=FEW) as c:
         c.until(lambda: len(c.stable()) > 3)
         yield c
         check(c)
@@ -48,7 +57,7 @@ def credentials(c: SmallCluster, name: str) -> Credentials:
     return load(c.base / "certs", c.base / "certs" / "ca.pem", name)
 
 
-def client_of(c: SmallCluster, name: str, node: str = "a") -> fl.FlightClient:
+def client_of(c: SmallCluster, name: str, node: str = "a") -> NodeConnection:
     """A connection to a node with somebody's certificate."""
     return connect_to(c.cluster, node, credentials(c, name))
 
@@ -56,7 +65,7 @@ def client_of(c: SmallCluster, name: str, node: str = "a") -> fl.FlightClient:
 def refused(c: SmallCluster, call: Callable[[], object], node: str = "a") -> str:
     """What a node says, once; it has counted it."""
     before = c.nodes[node].status()["refused"].get("WireError", 0)
-    with pytest.raises(fl.FlightServerError) as error:
+    with pytest.raises(Refused) as error:
         call()
     assert c.nodes[node].status()["refused"]["WireError"] == before + 1
     return sentence_of(error.value)
@@ -89,7 +98,7 @@ def test_nobody_speaks_for_another(
     message = say(sender, ReconcileRequest(1) if "@" in sender else HEARTBEAT)
     with client_of(cluster, name) as client:
         body = pack([message])
-        said = refused(cluster, lambda: list(client.do_action(fl.Action("post", body))))
+        said = refused(cluster, lambda: list(client.call("post", body)))
     assert said == sentence
     assert events(cluster, "a", "refused")[-1]["why"] == sentence
     goes_on(cluster, 1)
@@ -98,24 +107,28 @@ def test_nobody_speaks_for_another(
 def test_a_client_says_only_what_clients_say(cluster: SmallCluster) -> None:
     with client_of(cluster, "reader") as client:
         body = pack([say("reader", StableData("s1", 0, 0, ()))])
-        said = refused(cluster, lambda: list(client.do_action(fl.Action("post", body))))
+        said = refused(cluster, lambda: list(client.call("post", body)))
     assert said == "'reader' may not send StableData to 'counts@a'"
 
 
 def test_nobody_reads_what_is_for_another(cluster: SmallCluster) -> None:
-    ticket = fl.Ticket(msgspec.msgpack.encode(("reader", 1)))
+    ticket = msgspec.msgpack.encode(("reader", 1))
     with client_of(cluster, "e1") as client:
-        said = refused(cluster, lambda: client.do_get(ticket).read_chunk())
+        said = refused(cluster, lambda: next(client.call("inbox", ticket)))
     assert said == "'e1' may not read what is for 'reader'"
     goes_on(cluster, 1)
 
 
 def test_the_state_of_a_replica_is_for_replicas(cluster: SmallCluster, tmp_path: Path) -> None:
     what = ("counts@a", "counts")
-    for name in ("reader", "e1"):
+    for name, sentence in (
+        ("reader", "'reader' may not ask for 'snapshot': it is not a node of this cluster"),
+        ("operator", "'operator' may not ask for 'snapshot': it is not a node of this cluster"),
+        ("e1", "'e1' may not have the state of 'counts@a'"),
+    ):
         with client_of(cluster, name) as client:
             said = refused(cluster, lambda client=client: ask(client, "snapshot", what))  # type: ignore[misc]
-            assert said == f"'{name}' may not have the state of 'counts@a'"
+            assert said == sentence
     with client_of(cluster, "b") as client:
         assert fetch(client, *what, tmp_path / "fetched", 10) > 0
     assert list((tmp_path / "fetched").iterdir())
@@ -150,18 +163,17 @@ def test_a_certificate_of_this_authority_for_a_name_not_in_the_file(
     cluster: SmallCluster, tmp_path: Path
 ) -> None:
     issue(cluster.base / "certs", {"stranger": ()})
-    for kind in ("hello", "status", "post", "snapshot", "fault"):
-        with client_of(cluster, "stranger") as client:
-            said = refused(cluster, lambda k=kind, c=client: list(c.do_action(fl.Action(k, b""))))  # type: ignore[misc]
-            assert said == "'stranger' is not of this cluster"
-    with client_of(cluster, "stranger") as client, pytest.raises(Mismatch, match="'stranger'"):
-        greeted(client, "small", "a")
+    with pytest.raises(Refused, match="'stranger' is not of this cluster"):
+        client_of(cluster, "stranger")
+    assert "'stranger' is" in events(cluster, "a", "connection_refused")[-1]["why"]
     goes_on(cluster, 1)
 
 
-def fails(client: fl.FlightClient) -> str:
-    with pytest.raises((fl.FlightUnavailableError, fl.FlightInternalError)) as error:
-        ask(client, "hello", timeout_s=5)
+def fails(cluster: SmallCluster, access: Access, node: str = "a") -> str:
+    """Why no connection with this certificate to a node comes about."""
+    place = cluster.cluster.nodes["a"]
+    with pytest.raises((OSError, Unproven)) as error:
+        NodeConnection(place.host, place.port, node, access)
     return str(error.value)
 
 
@@ -169,31 +181,79 @@ def test_a_certificate_of_another_authority(cluster: SmallCluster, tmp_path: Pat
     issue(tmp_path, {"reader": ()})
     other = load(tmp_path, tmp_path / "ca.pem", "reader")
     # It does not believe the node ...
-    assert "certificate verify failed" in fails(connect_to(cluster.cluster, "a", other))
+    assert "certificate verify failed" in fails(cluster, other)
     # ... and if it does, the node does not believe it.
     right = credentials(cluster, "reader")
     mixed = Credentials("reader", right.ca_pem, other.certificate_pem, other.key_pem)
-    assert fails(connect_to(cluster.cluster, "a", mixed))
+    assert "unknown ca" in fails(cluster, mixed)
+    assert "certificate verify failed" in events(cluster, "a", "connection_refused")[-1]["why"]
     goes_on(cluster, 1)
 
 
+class Bare:
+    """TLS of a client that shows no certificate."""
+
+    def __init__(self, ca_pem: bytes) -> None:
+        self._context = ssl.create_default_context(cadata=ca_pem.decode())
+
+    def wrap(self, connection: socket.socket, node: str | None) -> socket.socket:
+        return self._context.wrap_socket(connection, server_hostname=node)
+
+    def connect(self, connection: socket.socket, node: str, deadline: float) -> None:
+        pass
+
+    def accept(self, connection: socket.socket, deadline: float) -> str | None:
+        raise NotImplementedError
+
+
 def test_no_certificate_at_all(cluster: SmallCluster) -> None:
-    place = cluster.cluster.nodes["a"]
-    right = credentials(cluster, "reader")
-    bare = fl.connect(
-        f"grpc+tls://{place.address}", tls_root_certs=right.ca_pem, override_hostname="a"
-    )
-    assert fails(bare)
-    assert fails(fl.connect(f"grpc://{place.address}"))
+    bare = Bare(credentials(cluster, "reader").ca_pem)
+    assert "certificate required" in fails(cluster, bare)
+    assert fails(cluster, Token(b"x" * 32))
     goes_on(cluster, 1)
 
 
 def test_a_node_in_the_place_of_another(cluster: SmallCluster) -> None:
     """A client, or a node, that wants b does not talk to a, whatever the address says."""
-    place = cluster.cluster.nodes["a"]
-    mine = credentials(cluster, "reader").for_client("b")
-    said = fails(fl.connect(f"grpc+tls://{place.address}", **mine))
-    assert "Peer name b is not in peer certificate" in said
+    said = fails(cluster, credentials(cluster, "reader"), "b")
+    assert "Hostname mismatch, certificate is not valid for 'b'" in said
+
+
+# --- who may do what -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["reader", "e1", "b"])
+def test_only_operators_inject_faults(cluster: SmallCluster, name: str) -> None:
+    what = {"kind": "cut", "node": "reader"}
+    with client_of(cluster, name) as client:
+        said = refused(cluster, lambda: ask(client, "fault", what))
+    assert said == f"'{name}' may not ask for 'fault': it is not an operator of this cluster"
+    goes_on(cluster, 1)
+
+
+def test_a_fault_says_who_injected_it(cluster: SmallCluster) -> None:
+    with client_of(cluster, "operator") as client:
+        ask(client, "fault", {"kind": "heal", "node": "b"})
+    assert events(cluster, "a", "fault")[-1]["by"] == "operator"
+
+
+def test_a_client_reads_the_streams_of_its_list_only(cluster: SmallCluster) -> None:
+    def wants(stream: str, to: str) -> bytes:
+        want = SubscriptionState(stream, True, True, False, 1, 1, 1, 1000)
+        return pack([say("guest of few", Heartbeat(1, 1, (want,)), to=to)])
+
+    with client_of(cluster, "few", "e1") as client:
+        body = wants("s1", "s1")
+        said = refused(cluster, lambda: list(client.call("post", body)), "e1")
+    assert said == "'few' may not read 's1' ('reads' of the client)"
+    with client_of(cluster, "few", "e2") as client:
+        assert list(client.call("post", wants("s2", "s2"))) == []
+    with client_of(cluster, "few", "a") as client:
+        assert list(client.call("post", wants("counts", "counts@a"))) == [], "its own stream"
+    with connect(cluster.path, identity="few") as connection:
+        subscription = connection.subscribe("s1", guest=True)
+        with pytest.raises(Stopped, match="'few' may not read 's1'"):
+            subscription.next(20)
 
 
 def test_bytes_that_are_no_handshake(cluster: SmallCluster) -> None:
@@ -227,7 +287,7 @@ def test_a_subscription_that_nobody_answers_says_why(
     for file in ("cluster.yaml", "diagram.yaml"):
         (tmp_path / file).write_bytes((cluster.base / file).read_bytes())
     with connect(tmp_path / "cluster.yaml") as connection:
-        with pytest.raises(UserError, match=r"none of its nodes answers .*handshake") as error:
+        with pytest.raises(UserError, match=r"none of its nodes answers .*certificate") as error:
             connection.subscribe("counts")
         assert "\n" not in str(error.value)
 

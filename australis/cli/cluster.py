@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import time
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from australis.cli.interrupts import asked_to_stop, terminated_like_interrupted
+from australis.cli.interrupts import asked_to_stop
 from australis.cli.kinds import FileKind, expect
 from australis.kernel.errors import Stopped, UserError
 
@@ -39,8 +40,13 @@ class Teller:
         self._as_json = as_json
 
     def __call__(self, sentence: str, **about: object) -> None:
-        """Print an event."""
-        click.echo(json.dumps(about) if self._as_json else sentence)
+        """Print an event; on a full disk it is lost, since nothing may end for want of a line."""
+        try:
+            click.echo(json.dumps(about) if self._as_json else sentence)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            return
 
 
 @click.command()
@@ -64,26 +70,34 @@ def node(name: str, file: Path, as_json: bool) -> None:
     Example:
       australis node a --cluster examples/cluster.yaml
     """
+    from australis.runtime import ending
     from australis.runtime.client import load_cluster
     from australis.runtime.node.memory import give_back
     from australis.runtime.node.process import Node
+    from australis.runtime.node.settings import NodeSettings
     from australis.runtime.processes import PidFile
     from australis.runtime.supervise import pid_file
 
     give_back()
+    faulthandler.enable()
     expect(file, FileKind.CLUSTER)
     say = Teller(as_json)
     cluster, diagram, base = load_cluster(file)
-    one = Node(cluster, diagram, name, base=base)
+    settings = NodeSettings(
+        on_stop=lambda: ending.begin(lambda: str(one.errors[0]) if one.errors else "")
+    )
+    one = Node(cluster, diagram, name, base=base, settings=settings)
     address = cluster.nodes[name].address
     started = False
-    with terminated_like_interrupted(), PidFile(pid_file(base / cluster.state, name), name):
+    stop = asked_to_stop(interrupts=True)
+    with stop as request, PidFile(pid_file(base / cluster.state, name), name):
         with suppress(KeyboardInterrupt):
             one.start()
             started = True
             say(f"node {name} listens at {address}", event="listens", node=name, address=address)
-            while not one.errors:
+            while not (one.errors or request.made):
                 time.sleep(LOOK_S)
+            request.interrupts = False
         if started:
             one.stop()
     one.check()

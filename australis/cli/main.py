@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import click
 
@@ -128,12 +129,21 @@ def main() -> None:
         code = _tell(error.format_message(), 2)
     except (click.Abort, KeyboardInterrupt):
         code = _tell("interrupted", 130)
-    sys.exit(code if isinstance(code, int) else 0)
+    _end(code if isinstance(code, int) else 0)
 
 
 def _tell(sentence: str, code: int) -> int:
-    click.echo(f"australis: {sentence}", err=True)
+    with suppress(OSError):  # as on a full disk
+        click.echo(f"australis: {sentence}", err=True)
     return code
+
+
+def _end(code: int) -> NoReturn:
+    """End this process; one that ran a node does not wait for threads that may wait for ever."""
+    ending = sys.modules.get("australis.runtime.ending")
+    if ending is not None and ending.begun():
+        ending.leave(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ class SourceFeed:
         log.entry_clock = now
         self._machine = machine
         self._limit: int | None = None
+        self._on_error = on_error
         self._report = partial(post, member or source.name)
         self._now = now
         self._source = source
@@ -148,6 +149,13 @@ class SourceFeed:
         self._report(RowsJournalled(self._source.name, rows))
 
     def _tick(self) -> None:
+        try:
+            self._go_on()
+        except BaseException as error:
+            self._on_error(error)
+
+    def _go_on(self) -> None:
+        """Close empty buckets as time passes, once the source has ended."""
         every_s = self._log.buckets.size_us / 1e6
         while not self._stopping.wait(every_s):
             if self._ended and not self.full:

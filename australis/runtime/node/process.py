@@ -15,7 +15,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +59,7 @@ from australis.reference import ReferenceEngine
 from australis.runtime.certs import Credentials, caller
 from australis.runtime.certs import load as load_credentials
 from australis.runtime.checks import check_parts
+from australis.runtime.ending import side_by_side
 from australis.runtime.epoch import began_us
 from australis.runtime.files import DirectoryLock, FileDisk, make_directory, replace_file
 from australis.runtime.json_values import iso_time
@@ -86,6 +86,7 @@ from australis.runtime.node.sinks import SinkFollower
 from australis.runtime.node.spark_home import SparkHome
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.node.trace import TraceFile
+from australis.runtime.node.watch import Watch
 from australis.runtime.processes import outlive
 from australis.runtime.sinks import SinkWriter, open_sink
 from australis.runtime.state import StateDirectory, digest
@@ -177,6 +178,7 @@ class Node:
         self._clocks = Clocks(
             name, self._router.places, cluster.sources_on, cluster.clock_bound_us, self.events.tell
         )
+        self._watch = Watch(self._driver, self.events.tell, self._failed)
         self._phases: dict[str, PhaseLog] = {}
         self.sources: dict[str, SourceFeed] = {}
         self.pairs: dict[str, PairedSource] = {}
@@ -273,6 +275,8 @@ class Node:
             sink.start()
         for feed in self.sources.values():
             feed.start()
+        if self._settings.listen:
+            self._watch.start()
 
     @property
     def _here(self) -> list[str]:
@@ -800,11 +804,11 @@ class Node:
     def _failed(self, error: BaseException) -> None:
         if self._closed:
             return
+        self.errors.append(error)  # first: whatever else fails, the node ends
+        self._notify()
         trace = "".join(traceback.format_exception(error))
         about = self._driver.about()
         self.events.tell("error", level=ERROR, **about, why=str(error), trace=trace)
-        self.errors.append(error)
-        self._notify()
         self._on_error(error)
 
     def check(self) -> None:
@@ -818,29 +822,29 @@ class Node:
         self._spark.trim([q for one in lanes if isinstance(one, SparkLanes) for q in one.queries])
 
     def stop(self) -> None:
-        """Stop everything; acknowledged data stays durable."""
-        for feed in self.sources.values():
-            with suppress(RuntimeError):
-                feed.stop()
-        for pair in self.pairs.values():
-            pair.stop()
-        for sink in list(self.sinks.values()):
-            sink.stop()
-        self._closed = True
-        self._driver.stop()
-        self._router.close_inboxes()
-        if self._metrics is not None:
-            self._metrics.stop()
-        if self._server is not None:
-            self._server.stop()
-        self._router.close_links()
-        for engine in self.engines.values():
-            engine.lanes.close()
-        self._spark.close()
-        for disk in self._disks:
-            disk.close()
-        if self._driver.trace is not None:
-            self._driver.trace.close()
+        """Stop everything; acknowledged data stays durable.
+
+        What cannot be stopped in order is told, and keeps nothing else from being stopped.
+        """
+        self._settings.on_stop()
+        self._watch.stop()
+        for steps in self._stops():
+            for error in side_by_side(steps):
+                self.events.tell("error", level=ERROR, why=f"while it stopped: {error}")
         self.events.tell("stopped")
         self.events.close()
         self._lock.release()
+
+    def _stops(self) -> Iterator[list[Callable[[], None]]]:
+        """The steps that stop what runs; those of one list may be taken side by side."""
+        yield [feed.stop for feed in self.sources.values()] + [p.stop for p in self.pairs.values()]
+        yield [sink.stop for sink in list(self.sinks.values())]
+        self._closed = True
+        self._driver.stop()
+        yield [self._router.close_inboxes]
+        yield [one.stop for one in (self._metrics, self._server) if one is not None]
+        yield [self._router.close_links]
+        yield [engine.lanes.close for engine in self.engines.values()]
+        yield [self._spark.close]
+        yield [disk.close for disk in self._disks]
+        yield [self._driver.trace.close] if self._driver.trace is not None else []

@@ -20,6 +20,7 @@ from australis.kernel.errors import UserError
 from australis.kernel.machine import Message, MessageReceived
 from australis.node.roles import Roles
 from australis.protocols.dpc.topology import Topology
+from australis.runtime.ending import side_by_side
 from australis.runtime.node import status
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.entries import entry_of
@@ -181,8 +182,7 @@ class Router:
 
     def close_links(self) -> None:
         """Close the links to other nodes."""
-        for link in self._links.values():
-            link.close()
+        side_by_side(link.close for link in self._links.values())
 
 
 def _seconds(value: Any) -> float:

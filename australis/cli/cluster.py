@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 LOOK_S = 0.1
 START_S = 180.0
 """How long `up --detach` waits for all nodes, including the start of Spark."""
-DOWN_S = 25.0
-"""How long a supervisor may take to stop its nodes; it kills nodes that take too long."""
 
 FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 IDENTITY = click.option(
@@ -192,7 +190,7 @@ def down(file: Path, as_json: bool) -> None:
     """
     from australis.runtime.client import load_nodes
     from australis.runtime.processes import end, named_in, number, runs
-    from australis.runtime.supervise import pid_file, supervisor_file
+    from australis.runtime.supervise import STOP_TIMEOUT_S, pid_file, supervisor_file
 
     expect(file, FileKind.CLUSTER)
     cluster, base = load_nodes(file)
@@ -201,7 +199,7 @@ def down(file: Path, as_json: bool) -> None:
     ran = {name: process for name, path in files.items() if (process := named_in(path))}
     supervisor = named_in(supervisor_file(state))
     if supervisor is not None:
-        end([supervisor], DOWN_S)
+        end([supervisor], STOP_TIMEOUT_S)
     end([process for path in files.values() if (process := named_in(path))])
     left = [name for name, process in ran.items() if runs(process)]
     if left:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -149,7 +149,7 @@ class _Kept:
     """The time at which it has answered last, or was started."""
     silent: bool = False
     """Whether it was said not to answer."""
-    told: Supervised = Supervised()
+    told: Supervised = field(default_factory=Supervised)
     events_read: int = 0
     """The length of its events in bytes up to which they have been looked at."""
     worked: bool = False

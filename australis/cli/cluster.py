@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from australis.cli.interrupts import asked_to_stop
+from australis.cli.interrupts import asked_to_stop, owns_process
 from australis.cli.kinds import FileKind, expect
 from australis.kernel.errors import Stopped, UserError
 
 if TYPE_CHECKING:
     from australis.deployment.cluster import Cluster
     from australis.diagram.model import Diagram
+    from australis.runtime.node.process import Node
 
 LOOK_S = 0.1
 START_S = 180.0
@@ -77,13 +78,13 @@ def node(name: str, file: Path, as_json: bool) -> None:
     from australis.runtime.supervise import pid_file
 
     give_back()
-    faulthandler.enable()
     expect(file, FileKind.CLUSTER)
     say = Teller(as_json)
     cluster, diagram, base = load_cluster(file)
-    settings = NodeSettings(
-        on_stop=lambda: ending.begin(lambda: str(one.errors[0]) if one.errors else "")
-    )
+    settings = NodeSettings()
+    if owns_process():
+        faulthandler.enable()
+        settings = NodeSettings(on_stop=lambda: ending.begin(lambda: _failure(one)))
     one = Node(cluster, diagram, name, base=base, settings=settings)
     address = cluster.nodes[name].address
     started = False
@@ -100,6 +101,11 @@ def node(name: str, file: Path, as_json: bool) -> None:
             one.stop()
     one.check()
     say(f"node {name} has stopped", event="stopped", node=name)
+
+
+def _failure(node: Node) -> str:
+    """Why a node has failed, if it has."""
+    return str(node.errors[0]) if node.errors else ""
 
 
 @click.command()

@@ -119,7 +119,7 @@ def _due_us(
 def state_of(output: Mapping[str, Any]) -> str:
     """The state of an output in a word, which tells starting and catching up from failure."""
     if output["phase"] != Phase.RECOVERING.name:
-        waits = output["waits_for"]["long"] and output["state"] == State.STABLE.name
+        waits = output["state"] == State.STABLE.name and output["waits_for"]["long"]
         return WAITING if waits else str(output["state"])
     heard = all(one["heard"] for one in output["inputs"].values())
     return CATCHING_UP if heard and output["micro_batches"] else STARTING

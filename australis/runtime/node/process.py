@@ -86,7 +86,7 @@ from australis.runtime.node.sinks import SinkFollower
 from australis.runtime.node.spark_home import SparkHome
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.node.trace import TraceFile
-from australis.runtime.node.waits import Waits
+from australis.runtime.node.waits import Waits, of_wait
 from australis.runtime.node.watch import Watch
 from australis.runtime.processes import outlive
 from australis.runtime.sinks import SinkWriter, open_sink
@@ -725,6 +725,10 @@ class Node:
             if isinstance(host, ReplicaHost) and stream in host.machine.outputs:
                 return host.machine.outputs[stream]
         raise UserError(f"is not computed on '{self.name}'", name=stream)
+
+    def wait_of(self, stream: str) -> dict[str, Any]:
+        """The input that holds back an output of this node."""
+        return of_wait(self.output(stream), self._diagram.buckets, self._clock.now())
 
     def push(self, source: str, rows: Any) -> None:
         """Give rows to a push source on this node; they are durable when this returns."""

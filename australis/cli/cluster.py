@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import time
 from contextlib import suppress
@@ -10,19 +11,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from australis.cli.interrupts import asked_to_stop, terminated_like_interrupted
+from australis.cli.interrupts import asked_to_stop, owns_process
 from australis.cli.kinds import FileKind, expect
 from australis.kernel.errors import Stopped, UserError
 
 if TYPE_CHECKING:
     from australis.deployment.cluster import Cluster
     from australis.diagram.model import Diagram
+    from australis.runtime.node.process import Node
 
 LOOK_S = 0.1
 START_S = 180.0
 """How long `up --detach` waits for all nodes, including the start of Spark."""
-DOWN_S = 25.0
-"""How long a supervisor may take to stop its nodes; it kills nodes that take too long."""
 
 FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 IDENTITY = click.option(
@@ -39,8 +39,13 @@ class Teller:
         self._as_json = as_json
 
     def __call__(self, sentence: str, **about: object) -> None:
-        """Print an event."""
-        click.echo(json.dumps(about) if self._as_json else sentence)
+        """Print an event; on a full disk it is lost, since nothing may end for want of a line."""
+        try:
+            click.echo(json.dumps(about) if self._as_json else sentence)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            return
 
 
 @click.command()
@@ -64,9 +69,11 @@ def node(name: str, file: Path, as_json: bool) -> None:
     Example:
       australis node a --cluster examples/cluster.yaml
     """
+    from australis.runtime import ending
     from australis.runtime.client import load_cluster
     from australis.runtime.node.memory import give_back
     from australis.runtime.node.process import Node
+    from australis.runtime.node.settings import NodeSettings
     from australis.runtime.processes import PidFile
     from australis.runtime.supervise import pid_file
 
@@ -74,20 +81,31 @@ def node(name: str, file: Path, as_json: bool) -> None:
     expect(file, FileKind.CLUSTER)
     say = Teller(as_json)
     cluster, diagram, base = load_cluster(file)
-    one = Node(cluster, diagram, name, base=base)
+    settings = NodeSettings()
+    if owns_process():
+        faulthandler.enable()
+        settings = NodeSettings(on_stop=lambda: ending.begin(lambda: _failure(one)))
+    one = Node(cluster, diagram, name, base=base, settings=settings)
     address = cluster.nodes[name].address
     started = False
-    with terminated_like_interrupted(), PidFile(pid_file(base / cluster.state, name), name):
+    stop = asked_to_stop(interrupts=True)
+    with stop as request, PidFile(pid_file(base / cluster.state, name), name):
         with suppress(KeyboardInterrupt):
             one.start()
             started = True
             say(f"node {name} listens at {address}", event="listens", node=name, address=address)
-            while not one.errors:
+            while not (one.errors or request.made):
                 time.sleep(LOOK_S)
+            request.interrupts = False
         if started:
             one.stop()
     one.check()
     say(f"node {name} has stopped", event="stopped", node=name)
+
+
+def _failure(node: Node) -> str:
+    """Why a node has failed, if it has."""
+    return str(node.errors[0]) if node.errors else ""
 
 
 @click.command()
@@ -178,7 +196,7 @@ def down(file: Path, as_json: bool) -> None:
     """
     from australis.runtime.client import load_nodes
     from australis.runtime.processes import end, named_in, number, runs
-    from australis.runtime.supervise import pid_file, supervisor_file
+    from australis.runtime.supervise import STOP_TIMEOUT_S, pid_file, supervisor_file
 
     expect(file, FileKind.CLUSTER)
     cluster, base = load_nodes(file)
@@ -187,7 +205,7 @@ def down(file: Path, as_json: bool) -> None:
     ran = {name: process for name, path in files.items() if (process := named_in(path))}
     supervisor = named_in(supervisor_file(state))
     if supervisor is not None:
-        end([supervisor], DOWN_S)
+        end([supervisor], STOP_TIMEOUT_S)
     end([process for path in files.values() if (process := named_in(path))])
     left = [name for name, process in ran.items() if runs(process)]
     if left:

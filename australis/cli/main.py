@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import click
 
 from australis import __version__
+from australis.cli.interrupts import OWN_PROCESS
 from australis.cli.lazy import LazyCommand, LazyGroup
 from australis.kernel.errors import Stopped, UserError
 
@@ -117,7 +119,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; report a user's mistake as one sentence."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False, obj=OWN_PROCESS)
     except UserError as error:
         code = _tell(" ".join(str(error).split()), error.exit_code)
     except Stopped as error:
@@ -132,12 +134,21 @@ def main() -> None:
         code = _tell(error.format_message(), 2)
     except (click.Abort, KeyboardInterrupt):
         code = _tell("interrupted", 130)
-    sys.exit(code if isinstance(code, int) else 0)
+    _end(code if isinstance(code, int) else 0)
 
 
 def _tell(sentence: str, code: int) -> int:
-    click.echo(f"australis: {sentence}", err=True)
+    with suppress(OSError):  # as on a full disk
+        click.echo(f"australis: {sentence}", err=True)
     return code
+
+
+def _end(code: int) -> NoReturn:
+    """End this process; one that ran a node does not wait for threads that may wait for ever."""
+    ending = sys.modules.get("australis.runtime.ending")
+    if ending is not None and ending.begun():
+        ending.leave(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

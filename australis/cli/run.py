@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from australis.cli.interrupts import terminated_like_interrupted
+from australis.cli.interrupts import asked_to_stop, owns_process
 from australis.cli.kinds import FileKind, expect
 from australis.cli.options import Duration
 from australis.kernel.errors import UserError
@@ -96,6 +96,7 @@ def run(
       australis run examples/network_monitoring.yaml --fresh --for '60 s' --json
     """
     from australis.cli.progress import Progress
+    from australis.runtime import ending
     from australis.runtime.load import load
     from australis.runtime.run import Running
 
@@ -119,7 +120,7 @@ def run(
     interrupted = False
     # Standard output is for the JSON object alone; a console sink writes to standard error.
     aside = redirect_stdout(sys.stderr) if as_json else nullcontext()
-    with aside, progress, running, terminated_like_interrupted():
+    with aside, asked_to_stop(interrupts=True), progress, running:
         try:
             running.start()
             began = time.monotonic()
@@ -130,6 +131,8 @@ def run(
         except KeyboardInterrupt:
             interrupted = True
             progress.step("stopping")
+            if owns_process():
+                ending.begin()
     summary = _summary(running, time.monotonic() - began, interrupted)
     click.echo(json.dumps(summary) if as_json else _say(summary))
     if interrupted:

@@ -31,6 +31,10 @@ TEMPORARY = ".australis-tmp"
 """The suffix of the file that an interrupted `replace` leaves behind until the next one."""
 
 
+_under_way: dict[object, str] = {}
+"""What is being done with files now, oldest first."""
+
+
 def open_private(path: Path, flags: int) -> int:
     """Open a file of a state directory; a symbolic link is refused with a `UserError`."""
     try:
@@ -74,10 +78,19 @@ def refuse_links(root: Path) -> None:
 @contextmanager
 def stopping(action: str, path: Path) -> Iterator[None]:
     """Turn an error of the operating system into a `Stopped` that names the file."""
+    key = object()
+    _under_way[key] = f"{action} {path}"
     try:
         yield
     except OSError as error:
         raise Stopped(f"cannot {action} {path}: {error.strerror or error}") from error
+    finally:
+        del _under_way[key]
+
+
+def under_way() -> dict[object, str]:
+    """What is being done with files now, each under a key of its own."""
+    return _under_way.copy()
 
 
 def sync_directory(directory: Path) -> None:

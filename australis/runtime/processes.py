@@ -13,7 +13,7 @@ from types import TracebackType
 from australis.kernel.errors import UserError
 from australis.runtime.files import lock_file, name_holder, unlock_file
 
-EXIT_TIMEOUT_S = 10.0
+EXIT_TIMEOUT_S = 9.0
 """The time after which a process that was asked to end is killed."""
 POLL_S = 0.05
 
@@ -56,10 +56,14 @@ def send(process: str, what: signal.Signals) -> bool:
     return True
 
 
-def end(processes: Collection[str], patience_s: float = EXIT_TIMEOUT_S) -> None:
+def end(
+    processes: Collection[str],
+    patience_s: float = EXIT_TIMEOUT_S,
+    ask: signal.Signals = signal.SIGTERM,
+) -> None:
     """Ask processes to end, even paused ones, and kill them after `patience_s`."""
     for process in processes:
-        for what in (signal.SIGTERM, signal.SIGCONT):
+        for what in (ask, signal.SIGCONT):
             send(process, what)
     if not _all_gone(processes, patience_s):
         for process in processes:
@@ -74,6 +78,14 @@ def _all_gone(processes: Collection[str], patience_s: float) -> bool:
             return False
         time.sleep(POLL_S)
     return True
+
+
+def is_paused(process: str) -> bool:
+    """Whether a process was stopped by a signal (SIGSTOP) and not continued since."""
+    with suppress(OSError, IndexError):
+        path = Path(f"/proc/{number(process)}/stat")
+        return path.read_text().rpartition(")")[2].split()[0] == "T"
+    return False
 
 
 def named_in(path: Path) -> str | None:

@@ -1,23 +1,35 @@
-"""Nodes of a cluster as processes of this machine, restarted when they die."""
+"""Nodes of a cluster as processes of this machine, restarted when they die or do not answer."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
 
 from australis.deployment.cluster import Cluster
 from australis.kernel.errors import Stopped, UserError
 from australis.runtime.admin import AdminClient
-from australis.runtime.files import make_directory, open_private, stopping
+from australis.runtime.files import make_directory, open_private, replace_file, stopping
 from australis.runtime.node.events import FILE as EVENTS
-from australis.runtime.processes import end, identity, named_in, number
+from australis.runtime.processes import (
+    EXIT_TIMEOUT_S,
+    end,
+    identity,
+    is_paused,
+    named_in,
+    number,
+    send,
+)
 from australis.runtime.state import StateDirectory
 
 RESTART_DELAY_S = 0.5
@@ -26,9 +38,23 @@ MAX_RESTART_DELAY_S = 10.0
 """The longest delay before a restart."""
 HEALTHY_AFTER_S = 60.0
 """The uptime after which a node counts as healthy, which resets its restart delay."""
-STOP_TIMEOUT_S = 25.0
+STOP_TIMEOUT_S = EXIT_TIMEOUT_S + 2.0
 """The longest time that a supervisor takes to stop its nodes."""
 HELLO_TIMEOUT_S = 0.5
+ASK_EVERY_S = 2.0
+"""The interval at which a node that has answered is asked again."""
+SILENT_AFTER_S = 10.0
+"""The silence after which a node is said not to answer."""
+UNANSWERED_S = 120.0
+"""The silence after which a node that had answered is killed and started again.
+
+It is long, since others mask a node that is paused, and a debugger or a busy machine may be why."""
+UNSTARTED_S = 600.0
+"""The time after which a node that has never answered is killed and started again."""
+ABORT_S = 1.0
+"""The time that a node that is killed has to write down the stacks of its threads."""
+ALARMS = ("stuck", "clock_jumped", "clock_off", "source_ahead", "output_waits", "output_goes_on")
+"""The events of nodes that `up` tells as they are: each has a whole sentence in `why`."""
 USER_ERROR_EXIT_CODE = 2
 """The exit code of a command whose input is wrong, which a restart does not help.
 
@@ -54,6 +80,41 @@ def pid_file(state: Path, node: str) -> Path:
 def supervisor_file(state: Path) -> Path:
     """The file that names the supervisor's process."""
     return state / "up.pid"
+
+
+def news_file(state: Path) -> Path:
+    """The file in which a supervisor keeps what it knows of its nodes (`Supervised`)."""
+    return state / "up.json"
+
+
+class Supervised(msgspec.Struct, frozen=True):
+    """What a supervisor knows of a node beyond what that says itself."""
+
+    ended: int = 0
+    """How often it has ended by itself, or been killed because it did not answer."""
+    why: str = ""
+    """Why it ended the last time."""
+    at_us: int = 0
+    """When that was, by the wall clock."""
+
+
+def supervised(state: Path) -> dict[str, Supervised]:
+    """What the supervisor of a cluster on this machine knows of its nodes; nothing if none runs."""
+    if named_in(supervisor_file(state)) is None:
+        return {}
+    try:
+        return msgspec.json.decode(news_file(state).read_bytes(), type=dict[str, Supervised])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def process_of(state: Path, node: str) -> str:
+    """What the process of a node on this machine is doing, in a few words; empty if unknown."""
+    process = named_in(pid_file(state, node))
+    if process is None:
+        return ""
+    paused = is_paused(process)
+    return f"its process {number(process)} {'is paused (SIGSTOP)' if paused else 'runs'}"
 
 
 def last_line(path: Path, since: int = 0) -> str:
@@ -83,6 +144,13 @@ class _Kept:
     due_s: float | None = 0.0
     """The time at which it is to be started; None while it runs."""
     answers: bool = False
+    ask_s: float = 0.0
+    """The time at which it is asked again whether it answers."""
+    heard_s: float = 0.0
+    """The time at which it has answered last, or was started."""
+    silent: bool = False
+    """Whether it was said not to answer."""
+    told: Supervised = field(default_factory=Supervised)
     events_read: int = 0
     """The length of its events in bytes up to which they have been looked at."""
     worked: bool = False
@@ -114,7 +182,11 @@ class _Kept:
             file.seek(since)
             whole, newline, _ = file.read().rpartition(b"\n")
         self.events_read = since + len(whole + newline)
-        yield from map(json.loads, whole.splitlines())
+        for line in whole.splitlines():
+            with suppress(ValueError):  # a full disk may have cut it short
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
 
     @property
     def mine(self) -> bool:
@@ -150,12 +222,13 @@ class Supervisor:
         self._cluster = cluster
         self._say = say
         self._admin = AdminClient(cluster, base)
-        state = base / cluster.state
+        state = self._state = base / cluster.state
         self._nodes = [
             _Kept(name, state / name / "log.txt", pid_file(state, name)) for name in cluster.nodes
         ]
         for node in self._nodes:
             node.events_read = node.events_size  # earlier ones were told before
+        self._note()
 
     @property
     def ready(self) -> bool:
@@ -171,16 +244,64 @@ class Supervisor:
                     self._start(node, now)
             elif not node.runs:
                 self._died(node, now)
-            elif not node.answers and self._admin.says_hello(node.name, HELLO_TIMEOUT_S):
+            else:
+                self._ask(node, now)
+                if node.answers and now - node.began_s > HEALTHY_AFTER_S and not node.worked:
+                    node.worked = not self._needs_spark(node.name) or node.spark_pid.exists()
+            self._tell_events(node)
+
+    def _ask(self, node: _Kept, now: float) -> None:
+        """Ask a node that runs whether it answers, and end one that has not for too long."""
+        if now < node.ask_s:
+            return
+        if self._admin.says_hello(node.name, HELLO_TIMEOUT_S):
+            if node.silent:
+                self._say(
+                    f"node {node.name} answers again, after {now - node.heard_s:.0f} s",
+                    event="answers",
+                    node=node.name,
+                )
+            node.ask_s, node.heard_s, node.silent = now + ASK_EVERY_S, now, False
+            if not node.answers:
                 node.answers = True
                 self._tell_ready(node)
-            elif node.answers and now - node.began_s > HEALTHY_AFTER_S and not node.worked:
-                node.worked = not self._needs_spark(node.name) or node.spark_pid.exists()
-            self._tell_events(node)
+            return
+        silent_s = now - node.heard_s
+        if silent_s >= (UNANSWERED_S if node.answers else UNSTARTED_S):
+            self._kill(node, silent_s, now)
+        elif node.answers and silent_s >= SILENT_AFTER_S and not node.silent:
+            node.silent = True
+            self._tell_silent(node, silent_s)
+
+    def _tell_silent(self, node: _Kept, silent_s: float) -> None:
+        paused = is_paused(node.identity)
+        why = (
+            f"its process is paused: `kill -CONT {number(node.identity)}` lets it go on"
+            if paused
+            else "its process runs"
+        )
+        self._say(
+            f"node {node.name} does not answer for {silent_s:.0f} s ({why}); after"
+            f" {UNANSWERED_S:.0f} s it is killed and started again",
+            event="silent",
+            node=node.name,
+            silent_s=round(silent_s, 1),
+            paused=paused,
+        )
+
+    def _kill(self, node: _Kept, silent_s: float, now: float) -> None:
+        """Kill a node that does not answer, after it has written down what its threads do."""
+        why = f"it did not answer for {silent_s:.0f} s and was killed"
+        end([node.identity], ABORT_S, signal.SIGABRT)
+        if node.process is not None:
+            node.process.wait()
+        self._again(node, now, why)
 
     def _tell_events(self, node: _Kept) -> None:
         """Report what only a person can mend: replicas' logs that differ, and lost states."""
         for event in node.new_events():
+            if event.get("event") in ALARMS:
+                self._say(f"node {node.name}: {event.get('why')}", **_told(event))
             if event.get("event") == "state_lost":
                 raise Stopped(f"node {node.name} cannot go on: {event['why']}")
             if event.get("event") == "state_awaited":
@@ -202,6 +323,7 @@ class Supervisor:
     def _start(self, node: _Kept, now: float) -> None:
         """Start a node, or adopt its process if it runs already."""
         node.due_s, node.began_s, node.answers = None, now, False
+        node.ask_s, node.heard_s, node.silent = 0.0, now, False
         if node.runs:
             return
         try:
@@ -227,6 +349,9 @@ class Supervisor:
         wait = node.again_s
         node.due_s, node.again_s = now + wait, min(2 * wait, MAX_RESTART_DELAY_S)
         node.answers, node.process = False, None
+        _end_jvm(node.spark_pid)
+        node.told = Supervised(node.told.ended + 1, why, time.time_ns() // 1000)
+        self._note()
         self._say(
             f"node {node.name} has ended ({why}): it is started again in {wait:g} s",
             event="ended",
@@ -234,6 +359,13 @@ class Supervisor:
             why=why,
             again_s=wait,
         )
+
+    def _note(self) -> None:
+        """Write down what `status` tells of the nodes, unless the disk is full."""
+        told = {node.name: node.told for node in self._nodes}
+        path = news_file(self._state)
+        with suppress(OSError):
+            replace_file(path, msgspec.json.encode(told))
 
     def _tell_ready(self, node: _Kept) -> None:
         address, process = self._cluster.nodes[node.name].address, node.identity
@@ -252,6 +384,14 @@ class Supervisor:
         for node in self._nodes:
             if node.process is not None:
                 node.process.wait()
+            _end_jvm(node.spark_pid)
+
+
+def _end_jvm(path: Path) -> None:
+    """Kill the JVM of a node that has ended: nothing that it does is of use to anyone."""
+    jvm = named_in(path)
+    if jvm is not None:
+        send(jvm, signal.SIGKILL)
 
 
 def _spawn(log: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:

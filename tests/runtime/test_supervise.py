@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from australis.kernel.errors import Stopped, UserError
 from australis.runtime import supervise
 from australis.runtime.admin import AdminClient
 from australis.runtime.client import load_cluster
-from australis.runtime.processes import identity, named_in, number
+from australis.runtime.processes import PidFile, identity, is_paused, named_in, number
 from australis.runtime.supervise import Supervisor, last_line, pid_file
 
 STAYS = """
@@ -225,3 +226,80 @@ def test_events_that_are_deleted_do_not_matter(watched: Watched) -> None:
     watched.supervisor.look()
     path.unlink()
     watched.supervisor.look()
+
+
+@pytest.fixture
+def silent(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The nodes that do not answer."""
+    names: set[str] = set()
+    monkeypatch.setattr(
+        AdminClient, "says_hello", lambda self, node, timeout_s=1.0: node not in names
+    )
+    watched.until(watched.all_run)
+    watched.until(lambda: watched.supervisor.ready)
+    return names
+
+
+def test_a_paused_node_is_told_and_left_alone_for_long(watched: Watched, silent: set[str]) -> None:
+    pid = watched.pid("b")
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    watched.until(lambda: is_paused(identity(pid)))
+    silent.add("b")
+    for _ in range(50):
+        watched.now += 2
+        watched.supervisor.look()
+    told = [a["sentence"] for a in watched.said if a["event"] == "silent"]
+    assert told == [
+        f"node b does not answer for 10 s (its process is paused: `kill -CONT {pid}` lets it go"
+        " on); after 120 s it is killed and started again"
+    ]
+    assert watched.pid("b") == pid
+    os.kill(pid, signal.SIGCONT)
+    silent.clear()
+    watched.now += 2
+    watched.supervisor.look()
+    assert watched.said[-1]["sentence"] == "node b answers again, after 102 s"
+    assert not watched.waits
+
+
+def test_a_node_that_does_not_answer_is_killed_and_started_again(
+    watched: Watched, silent: set[str]
+) -> None:
+    before = watched.pid("b")
+    silent.add("b")
+    for _ in range(61):
+        watched.now += 2
+        watched.supervisor.look()
+    assert watched.said[-1]["sentence"] == (
+        "node b has ended (it did not answer for 120 s and was killed): it is started again in 0.5 s"
+    )
+    known = supervise.supervised(watched.base / watched.cluster.state)
+    assert known == {}, "no supervisor runs that could know"
+    path = supervise.supervisor_file(watched.base / watched.cluster.state)
+    with PidFile(path, "small"):
+        known = supervise.supervised(watched.base / watched.cluster.state)
+    assert (known["a"].ended, known["b"].ended) == (0, 1)
+    assert known["b"].why == "it did not answer for 120 s and was killed"
+    silent.clear()
+    watched.now += 1
+    watched.until(watched.all_run)
+    assert watched.pid("b") != before
+
+
+def test_the_jvm_of_a_node_ends_with_it(watched: Watched, silent: set[str]) -> None:
+    jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    named = pid_file(watched.base / watched.cluster.state, "b").with_name("spark.pid")
+    named.write_text(identity(jvm.pid))
+    watched.die("b")
+    assert jvm.wait(10) == -signal.SIGKILL
+
+
+def test_an_event_that_was_cut_short_by_a_full_disk_does_not_matter(watched: Watched) -> None:
+    path = pid_file(watched.base / watched.cluster.state, "a").with_name("events.jsonl")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stuck = json.dumps({"event": "stuck", "why": "the disk has not returned for 60 s"})
+    path.write_text('{"event": "pha{"event": "phase"}\n[1]\n' + stuck + "\n")
+    watched.supervisor.look()
+    (said,) = [s["sentence"] for s in watched.said if s["event"] == "stuck"]
+    assert said == "node a: the disk has not returned for 60 s"

@@ -19,6 +19,7 @@ from australis.node.machine import NodeMachine
 from australis.runtime.node.entries import NO_ENTRY, brief, no_entries
 from australis.runtime.node.trace import TraceFile
 
+NUDGE_TIMEOUT_S = 0.1
 MAX_WAIT_S = 3600.0
 """The longest single wait of the driver thread; a timer may be due later than one wait can last."""
 
@@ -61,6 +62,8 @@ class Driver:
         """The file that records every handled event, if the cluster file asks for one."""
         self.entry = NO_ENTRY
         """The entry that is being handled now, which is the cause of its effects."""
+        self.turns = 0
+        """The number of times that the thread has looked for work, which grows while it runs."""
         self._on_error = on_error
         self._next_entry = next_entry
         self._cause = NO_ENTRY
@@ -118,6 +121,22 @@ class Driver:
             self._changed.notify()
             return taken
 
+    def nudge(self) -> None:
+        """Wake the thread, so that it makes a turn though it has nothing to do."""
+        if self._changed.acquire(timeout=NUDGE_TIMEOUT_S):
+            self._changed.notify()
+            self._changed.release()
+
+    @property
+    def handling(self) -> str:
+        """The event that was handed to a machine last."""
+        return "" if self._event is None else brief(self._event)
+
+    @property
+    def died(self) -> bool:
+        """Whether the thread has ended though it was not to."""
+        return self._thread.ident is not None and not (self._stopping or self._thread.is_alive())
+
     def about(self) -> dict[str, str]:
         """The event being handled now, as fields for logging; empty on any other thread."""
         here = threading.current_thread() is self._thread
@@ -144,6 +163,7 @@ class Driver:
     def _next(self) -> tuple[str, str, Event] | None:
         with self._changed:
             while not self._stopping:
+                self.turns += 1
                 now = self.clock.now()
                 if self._due and self._due[0][0] <= now:
                     at, _, machine, name, cause = heapq.heappop(self._due)

@@ -17,7 +17,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -62,12 +61,13 @@ from australis.protocols.dpc.topology import Topology, deploy, dpc_options, pair
 from australis.reference import ReferenceEngine
 from australis.runtime.certs import load as load_credentials
 from australis.runtime.checks import check_parts
+from australis.runtime.ending import side_by_side
 from australis.runtime.files import DirectoryLock, FileDisk, make_directory, refuse_links
 from australis.runtime.json_values import iso_time
 from australis.runtime.listener import raise_descriptor_limit
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
-from australis.runtime.node.clocks import Clocks
+from australis.runtime.node.clocks import Clocks, WallWatch
 from australis.runtime.node.damaged import Damages
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
@@ -103,6 +103,8 @@ from australis.runtime.node.spark_home import SparkHome
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.node.trace import TraceFile
 from australis.runtime.node.transport import NodeConnection
+from australis.runtime.node.waits import Waits, of_wait
+from australis.runtime.node.watch import Watch
 from australis.runtime.processes import outlive
 from australis.runtime.sinks import SinkWriter, open_sink
 from australis.runtime.sockets import Access
@@ -201,6 +203,9 @@ class Node:
             name, self._router.places, cluster.sources_on, cluster.clock_bound_us, self.events.tell
         )
         self._damages = Damages(self.events.tell, self._driver.about)
+        self._wall = WallWatch(self.events.tell, cluster.sources_on(name))
+        self._waits = Waits(self.events.tell, self._clocks.off)
+        self._watch = Watch(self._driver, self.events.tell, self._failed, [self._look])
         self._phases: dict[str, PhaseLog] = {}
         self.sources: dict[str, SourceFeed] = {}
         self.pairs: dict[str, PairedSource] = {}
@@ -306,6 +311,8 @@ class Node:
             sink.start()
         for feed in self.sources.values():
             feed.start()
+        if self._settings.listen:
+            self._watch.start()
 
     @property
     def _here(self) -> list[str]:
@@ -780,10 +787,13 @@ class Node:
                 return host.machine.outputs[stream]
         raise UserError(f"is not computed on '{self.name}'", name=stream)
 
+    def wait_of(self, stream: str) -> dict[str, Any]:
+        """The input that holds back an output of this node."""
+        return of_wait(self.output(stream), self._diagram.buckets, self._clock.now())
+
     def push(self, source: str, rows: Any) -> None:
         """Give rows to a push source on this node; they are durable when this returns."""
-        running = {name: pair.feed for name, pair in self.pairs.items() if pair.feed is not None}
-        running |= self.sources
+        running = self._feeds
         if source in self.pairs and source not in running:
             leader = self._member(source).view.leader.rpartition("@")[2] or "no node yet"
             sentence = f"does not take rows on '{self.name}' now: it is led by {leader}"
@@ -805,6 +815,7 @@ class Node:
                 self.engines[name],
                 self._phases[stream],
                 stream,
+                self._diagram.buckets,
                 self._clock.now(),
             )
             | {
@@ -821,6 +832,8 @@ class Node:
             "schemas": {stream: str(self.schemas[stream]) for stream in outputs},
             "started_at": iso_time(self._started_us),
             "up_s": round(time.monotonic() - self._started_at, 1),
+            "clock_us": self._clock.now(),
+            "clock_jumped_s": self._wall.jumped_s,
             "choices": status.of_choices(self._options),
             "outputs": outputs,
             "sources": {
@@ -861,16 +874,34 @@ class Node:
         self._router.fault(what, caller)
         return "done"
 
+    # --- looking after itself ----------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Look once a second at the clock, and at who waits for whom."""
+        self._wall.look()
+        now_us, buckets = self._clock.now(), self._diagram.buckets
+        hosts = [h for h in list(self._machines.hosts.values()) if isinstance(h, ReplicaHost)]
+        outputs = {name: out for host in hosts for name, out in host.machine.outputs.items()}
+        self._waits.look(outputs, buckets, now_us)
+        for name, feed in self._feeds.items():
+            self._wall.look_at(name, feed.proxy.stats.ahead_us)
+
+    @property
+    def _feeds(self) -> dict[str, SourceFeed]:
+        """The sources that are read here now, those with a standby included."""
+        led = {name: pair.feed for name, pair in self.pairs.items() if pair.feed is not None}
+        return led | self.sources
+
     # --- stopping --------------------------------------------------------------------------
 
     def _failed(self, error: BaseException) -> None:
         if self._closed:
             return
+        self.errors.append(error)  # first: whatever else fails, the node ends
+        self._notify()
         trace = "".join(traceback.format_exception(error))
         about = self._driver.about()
         self.events.tell("error", level=ERROR, **about, why=str(error), trace=trace)
-        self.errors.append(error)
-        self._notify()
         self._on_error(error)
 
     def check(self) -> None:
@@ -884,29 +915,29 @@ class Node:
         self._spark.trim([q for one in lanes if isinstance(one, SparkLanes) for q in one.queries])
 
     def stop(self) -> None:
-        """Stop everything; acknowledged data stays durable."""
-        for feed in self.sources.values():
-            with suppress(RuntimeError):
-                feed.stop()
-        for pair in self.pairs.values():
-            pair.stop()
-        for sink in list(self.sinks.values()):
-            sink.stop()
-        self._closed = True
-        self._driver.stop()
-        self._router.close_inboxes()
-        if self._metrics is not None:
-            self._metrics.stop()
-        if self._server is not None:
-            self._server.stop()
-        self._router.close_links()
-        for engine in self.engines.values():
-            engine.lanes.close()
-        self._spark.close()
-        for disk in self._disks:
-            disk.close()
-        if self._driver.trace is not None:
-            self._driver.trace.close()
+        """Stop everything; acknowledged data stays durable.
+
+        What cannot be stopped in order is told, and keeps nothing else from being stopped.
+        """
+        self._settings.on_stop()
+        self._watch.stop()
+        for steps in self._stops():
+            for error in side_by_side(steps):
+                self.events.tell("error", level=ERROR, why=f"while it stopped: {error}")
         self.events.tell("stopped")
         self.events.close()
         self._lock.release()
+
+    def _stops(self) -> Iterator[list[Callable[[], None]]]:
+        """The steps that stop what runs; those of one list may be taken side by side."""
+        yield [feed.stop for feed in self.sources.values()] + [p.stop for p in self.pairs.values()]
+        yield [sink.stop for sink in list(self.sinks.values())]
+        self._closed = True
+        self._driver.stop()
+        yield [self._router.close_inboxes]
+        yield [one.stop for one in (self._metrics, self._server) if one is not None]
+        yield [self._router.close_links]
+        yield [engine.lanes.close for engine in self.engines.values()]
+        yield [self._spark.close]
+        yield [disk.close for disk in self._disks]
+        yield [self._driver.trace.close] if self._driver.trace is not None else []

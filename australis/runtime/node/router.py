@@ -21,6 +21,7 @@ from australis.node.rights import Rights
 from australis.node.roles import Roles
 from australis.protocols.dpc.messages import Heartbeat
 from australis.protocols.dpc.topology import Topology
+from australis.runtime.ending import side_by_side
 from australis.runtime.node import status
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.entries import entry_of
@@ -235,8 +236,7 @@ class Router:
 
     def close_links(self) -> None:
         """Close the links to other nodes."""
-        for link in self._links.values():
-            link.close()
+        side_by_side(link.close for link in self._links.values())
 
 
 def _seconds(value: Any) -> float:

@@ -32,6 +32,8 @@ class NodeSettings:
     """The address at which Spark's workers reach this machine; empty: the node's own."""
     on_step: Callable[[str], None] = lambda step: None
     """Called with a description of each step of a slow start."""
+    on_stop: Callable[[], None] = lambda: None
+    """Called before the node stops, for whatever reason."""
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,6 @@ class SparkHome:
         """Stop Spark, unless it was lent."""
         if self._session is None or self._lent is not None:
             return
-        with suppress(Exception):
+        with suppress(Exception):  # a JVM that does not stop stays named: it is ended by its id
             self._session.stop()
-        self._state.spark_pid.unlink(missing_ok=True)
+            self._state.spark_pid.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""The detection of queries that make no progress although they have work."""
+"""The detection of queries, threads and writes that make no progress although they have work."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 
 STALLED_AFTER_S = 30.0
 """The time without a new micro-batch after which a query that has work counts as stalled."""
@@ -36,3 +36,25 @@ class StallWatch:
             limit_s = LONG_BATCH_S if begun > committed else STALLED_AFTER_S
             self.stalled = now - self._since_s >= limit_s
         return self.stalled != before
+
+
+class Standstill:
+    """Finds work that is the same at so many looks in a row that it must hang.
+
+    It counts looks, not seconds: a process that was paused has not looked either.
+
+    >>> watch = Standstill(looks=2)
+    >>> [watch.look(["sync"]), watch.look(["sync", "write"]), watch.look(["write"])]
+    [None, None, None]
+    >>> watch.look(["write"])
+    'write'
+    """
+
+    def __init__(self, looks: int) -> None:
+        self._looks = looks
+        self._seen: dict[Hashable, int] = {}
+
+    def look(self, work: Collection[Hashable]) -> Hashable | None:
+        """Look at what is under way; returns work that hangs, if there is any."""
+        self._seen = {one: self._seen.get(one, -1) + 1 for one in work}
+        return next((one for one, looks in self._seen.items() if looks >= self._looks), None)

@@ -164,7 +164,7 @@ class SourceMachine:
             self.trimmed_upto,
             self.end,
             overlay=True,
-            digest=digest,
+            digest=digest if self.went_back is None else None,
             restored_upto=self.restored_upto,
             went_back=self.went_back,
         )

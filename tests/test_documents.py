@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import click
 import pytest
 
 from australis.cli.main import cli
+from australis.node.admission import RANK_BUDGETS, SENDER_BUDGETS, Budget, Rank
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -54,6 +56,32 @@ def test_commands_exist(file: Path) -> None:
         assert command is not None, said
         if rest and isinstance(command, click.Group):
             assert command.get_command(context, rest[0]) is not None, said
+
+
+LIMIT = re.compile(r"^\|.*\| ([\d,]+)( \w+)? \| `([\w.]+)\.(\w+)` \|$", re.MULTILINE)
+UNITS = {"": 1, "s": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    found = LIMIT.findall((ROOT / "docs/reference/security.md").read_text())
+    assert len(found) > 20
+    for number, unit, module, constant in found:
+        value = getattr(importlib.import_module(f"australis.{module}"), constant)
+        assert value == int(number.replace(",", "")) * UNITS[unit.strip()], constant
+
+
+def test_the_budgets_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/reference/security.md").read_text()
+    row = r"messages of {}s \| ([\d,]+) and (\d+) (\w+) \| ([\d,]+) and (\d+) (\w+) \|"
+    for rank in Rank:
+        said = re.search(row.format(rank.name.lower()), text)
+        assert said is not None
+        numbers = [said.group(n).replace(",", "") for n in range(1, 7)]
+        for (count, size, unit), budgets in (
+            (numbers[:3], SENDER_BUDGETS),
+            (numbers[3:], RANK_BUDGETS),
+        ):
+            assert budgets[rank] == Budget(int(count), int(size) * UNITS[unit])
 
 
 def test_the_modules_of_the_glossary_exist() -> None:

@@ -63,31 +63,40 @@ class Admissions:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._unknown: dict[int, str] = {}
-        """The address of each connection that has not identified itself, oldest first."""
+        self._silent: dict[int, str] = {}
+        """The address of each connection from which nothing has come yet, oldest first."""
+        self._speaking: dict[int, str] = {}
+        """Of those that have begun to identify themselves."""
         self._known: dict[int, str | None] = {}
         """The identity of all others; None where identities have no certificates."""
         self._next = 0
 
     def __len__(self) -> int:
-        return len(self._unknown) + len(self._known)
+        return len(self._silent) + len(self._speaking) + len(self._known)
 
     def arrive(self, address: str) -> tuple[int, int | None]:
         """Take in a connection: its number, and that of one which has to make way for it.
 
-        The oldest of the address with most connections that are still unknown makes way, so that a
-        flood from one address does not keep out others. Raises a `Refusal` if there is no room.
+        Those that say nothing make way first, then those that are still unknown; among them the oldest
+        of the address that has most, so that a flood from one address does not keep out others.
+        Raises a `Refusal` if there is no room.
         """
-        gone = None
-        if len(self._unknown) >= self.limits.unknown or len(self) >= self.limits.connections:
-            if not self._unknown:
+        gone, unknown = None, len(self._silent) + len(self._speaking)
+        if unknown >= self.limits.unknown or len(self) >= self.limits.connections:
+            those = self._silent or self._speaking
+            if not those:
                 raise Refusal("full", f"there are {len(self)} connections already")
-            ((most, _),) = Counter(self._unknown.values()).most_common(1)
-            gone = next(number for number, at in self._unknown.items() if at == most)
-            del self._unknown[gone]
+            ((most, _),) = Counter(those.values()).most_common(1)
+            gone = next(number for number, at in those.items() if at == most)
+            del those[gone]
         self._next += 1
-        self._unknown[self._next] = address
+        self._silent[self._next] = address
         return self._next, gone
+
+    def speak(self, number: int) -> None:
+        """Something has come from a connection."""
+        if number in self._silent:
+            self._speaking[number] = self._silent.pop(number)
 
     def identify(self, number: int, identity: str | None) -> None:
         """It is known now whose connection this is; raises a `Refusal` if it has too many."""
@@ -95,13 +104,15 @@ class Admissions:
             count = sum(1 for one in self._known.values() if one == identity)
             if count >= self.limits.per_identity:
                 raise Refusal("per_identity", f"'{identity}' has {count} connections already")
-        if self._unknown.pop(number, None) is None:
+        self.speak(number)
+        if self._speaking.pop(number, None) is None:
             raise Refusal("unidentified", "a connection has to make way for newer ones")
         self._known[number] = identity
 
     def leave(self, number: int) -> None:
         """A connection has ended."""
-        self._unknown.pop(number, None)
+        self._silent.pop(number, None)
+        self._speaking.pop(number, None)
         self._known.pop(number, None)
 
 

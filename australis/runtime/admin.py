@@ -59,7 +59,7 @@ class AdminClient:
                 self._access = find_access(self.cluster, self._base, self._identity)
             except NoToken as error:
                 address = self.cluster.nodes[node].address
-                raise NoAnswer(f"cannot be asked at {address}: {error}", name=node) from None
+                raise NoAnswer(f"does not answer at {address}: {error}", name=node) from None
         return self._access
 
     def ask_all(

@@ -80,7 +80,7 @@ from australis.runtime.node.transport import NETWORK_ERRORS, NodeConnection, Ref
 from australis.runtime.node.wire import Wire, WireError
 from australis.runtime.node.wire_dpc import FAMILIES
 from australis.runtime.sockets import Access
-from australis.runtime.token import Unproven
+from australis.runtime.token import NoToken, Unproven
 from australis.streams.schema import Schema, parse_schema
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Connection:
     def _subscribed(
         self, stream: str, name: str, after: int | None, identity: str | None, how: _How
     ) -> Subscription:
-        access = find_access(self.cluster, self._base, identity)
+        access = await_access(self.cluster, self._base, identity)
         made = Subscription(self, stream, name, after, access, how)
         self._open.append(made)
         return made
@@ -283,7 +283,7 @@ class Connection:
         if stream in known:
             return known[stream]
         producers = producers_of(self.cluster, self.diagram, stream)
-        access = find_access(self.cluster, self._base, self._identity)
+        access = await_access(self.cluster, self._base, self._identity)
         return find_schema(self.cluster, stream, producers, access)
 
     def kept(self, stream: str) -> tuple[int, int]:
@@ -572,6 +572,18 @@ class Subscription:
 
 def _greet(cluster: Cluster, node: str, access: Access) -> NodeConnection:
     return greeted(connect_to(cluster, node, access), cluster.name, node)
+
+
+def await_access(cluster: Cluster, base: Path, identity: str | None) -> Access:
+    """How to call nodes, once the cluster has been started for the first time."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            return find_access(cluster, base, identity)
+        except NoToken:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_S)
 
 
 def find_schema(

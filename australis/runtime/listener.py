@@ -23,9 +23,9 @@ from australis.runtime.sockets import Access, end, keep_alive
 
 IDENTIFY_TIMEOUT_S = 5.0
 """The time in which a connection has to identify itself."""
-ACCEPTS_PER_S = 500
+ACCEPTS_PER_S = 1000
 """The largest rate of new connections; more wait in the system's queue."""
-BACKLOG = 512
+BACKLOG = 128
 """The number of connections that the system queues."""
 POLL_S = 0.2
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -79,13 +79,18 @@ class Listener:
         serve: Callable[[Connection], None],
         tell: Tell = tell_nobody,
         limits: Limits = Limits(),  # noqa: B008
+        silence_s: float | None = IDENTIFY_TIMEOUT_S,
     ) -> None:
-        """Listen from now on; raises an `OSError` if the port is taken. `start` accepts."""
+        """Listen from now on; raises an `OSError` if the port is taken. `start` accepts.
+
+        A connection may be silent for `silence_s` before its first byte.
+        """
         self.refused: Counter[str] = Counter()
         """The number of connections that were refused, by reason."""
         self._name = name
         self._serve = serve
         self._tell = tell
+        self._silence_s = silence_s
         self._admissions = Admissions(limits)
         self._connections: dict[int, Connection] = {}
         self._threads: dict[int, threading.Thread] = {}
@@ -187,7 +192,6 @@ class Listener:
             self.refuse("broken", f"cannot be served: {error}", str(address[0]))
 
     def _admit(self, raw: socket.socket, host: str, port: int) -> None:
-        raw.settimeout(IDENTIFY_TIMEOUT_S)
         keep_alive(raw)
         with self._lock:
             try:
@@ -217,7 +221,7 @@ class Listener:
 
     def _attend(self, number: int, connection: Connection) -> None:
         try:
-            if not self._stopping.is_set():
+            if not self._stopping.is_set() and self._speaks(number, connection.socket):
                 self._serve(connection)
         except Refusal as refusal:
             self.refuse(refusal.reason, str(refusal), connection.peer)
@@ -228,6 +232,15 @@ class Listener:
         finally:
             self._forget(number)
             connection.socket.close()
+
+    def _speaks(self, number: int, connection: socket.socket) -> bool:
+        """Wait for the first byte of a connection; returns whether there is one."""
+        connection.settimeout(self._silence_s)
+        if not connection.recv(1, socket.MSG_PEEK):
+            return False
+        with self._lock:
+            self._admissions.speak(number)
+        return True
 
     def _forget(self, number: int) -> None:
         with self._lock:

@@ -51,6 +51,20 @@ def test_a_flood_from_one_address_does_not_keep_out_others() -> None:
     admissions.identify(other, "reader")
 
 
+def test_who_says_nothing_makes_way_for_who_does() -> None:
+    admissions = Admissions(LIMITS)
+    slow, _ = admissions.arrive("x")
+    admissions.speak(slow)
+    for _ in range(100):
+        _, gone = admissions.arrive("x")
+        assert gone != slow
+    for number in range(103, 106):
+        assert admissions.arrive("x")[0] == number - 1
+        admissions.speak(number - 1)
+    with pytest.raises(Refusal, match="has to make way"):
+        admissions.identify(slow, None)
+
+
 def test_known_connections_never_make_way() -> None:
     admissions = Admissions(LIMITS)
     for number in range(6):

@@ -11,6 +11,9 @@ from australis.protocols.dpc.subscribers import GUEST, GUEST_US, GUESTS
 from australis.runtime.node.mailbox import Mailbox
 from australis.runtime.node.wire import WireError
 
+MAX_QUEUED_BYTES = 1 << 20
+"""The largest number of bytes queued for one guest, unless a single message has more."""
+
 
 @dataclass
 class _Guest:
@@ -18,7 +21,7 @@ class _Guest:
 
     node: str | None
     heard_s: float
-    mailbox: Mailbox = field(default_factory=Mailbox)
+    mailbox: Mailbox = field(default_factory=lambda: Mailbox(MAX_QUEUED_BYTES))
 
 
 class Guests:

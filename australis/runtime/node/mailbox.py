@@ -29,7 +29,8 @@ KEEPALIVE_S = 1.0
 class Mailbox:
     """The queue of messages for one client."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = MAX_QUEUED_BYTES if max_bytes is None else max_bytes
         self.sent = 0
         self.sent_bytes = 0
         self.dropped = 0
@@ -53,7 +54,7 @@ class Mailbox:
     def send(self, message: bytes) -> None:
         """Queue a message for the client."""
         with self._changed:
-            full = self._bytes > 0 and self._bytes + len(message) > MAX_QUEUED_BYTES
+            full = self._bytes > 0 and self._bytes + len(message) > self._max_bytes
             if self.cut or not self._reader or full:
                 self.dropped += 1
                 return

@@ -23,7 +23,7 @@ import pyarrow as pa
 from australis.diagram.model import ARRIVAL, Source
 from australis.kernel.errors import UserError
 from australis.node.admission import MAX_UNKNOWN, Limits
-from australis.runtime.listener import Connection, Listener
+from australis.runtime.listener import IDENTIFY_TIMEOUT_S, Connection, Listener
 from australis.runtime.node.events import Tell, tell_nobody
 from australis.runtime.options import Options
 from australis.runtime.sources.base import Rejected
@@ -69,7 +69,8 @@ class TcpListener:
         limits = Limits(room, MAX_UNKNOWN if self._door.identifies else room)
         name = f"source {source.name}"
         try:
-            self._listener = Listener(name, host, port, self._serve, tell, limits)
+            silence_s = IDENTIFY_TIMEOUT_S if self._door.identifies else None
+            self._listener = Listener(name, host, port, self._serve, tell, limits, silence_s)
         except OSError as error:
             raise UserError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}",

@@ -85,8 +85,6 @@ class Door:
         if self._context is not None:
             connection.accept(self)
         if self._token is None:
-            if self._context is None:
-                self._await_first(connection)
             connection.identify()
             return b""
         line, rest = self._first_line(connection.socket)
@@ -117,12 +115,6 @@ class Door:
 
     def connect(self, connection: socket.socket, node: str, deadline: float) -> None:
         raise AssertionError("a source calls nobody")
-
-    @staticmethod
-    def _await_first(connection: Connection) -> None:
-        """Wait for the first byte, as long as it takes: the silent make way for others."""
-        connection.socket.settimeout(None)
-        connection.socket.recv(1, socket.MSG_PEEK)
 
     @staticmethod
     def _first_line(connection: socket.socket) -> tuple[bytes, bytes]:

@@ -234,6 +234,7 @@ class SourceProxy:
             if self._stopping.is_set():
                 return
             self._writer.take(release.rows, release.rejected, release.unstampable)
+            self._writer.stats.ahead_us = pacer.ahead_us
             self._writer.close(self._writer.stream.due_boundary(release.clock_us))
 
     # --- sources that cannot --------------------------------------------------

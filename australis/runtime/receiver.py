@@ -3,8 +3,8 @@
 They are stamped, written to the journal and synced, and only then acknowledged;
 after a crash the journal is read again. Rows without a time column are stamped on
 arrival: with the clock, but never at or below a published boundary, whatever the
-clock does. While the clock lies behind that boundary, as after a step back between
-two runs, rows are accepted and wait for the clock.
+clock does: one that lies behind that boundary, as after a step back between two runs, is
+caught up with by and by (`streams.source_clock`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from australis.runtime.sources.inbox import Delivery, Inbox
 from australis.runtime.sources.replay import with_stimes
 from australis.streams.buckets import Buckets, stime_values
 from australis.streams.schema import TIMESTAMP
+from australis.streams.source_clock import SourceClock
 
 IDLE_S = 0.5
 
@@ -55,6 +56,7 @@ class Receiver:
         self._inbox = inbox
         self._size_us = buckets.size_us
         self._clock = clock
+        self._source_clock = SourceClock(writer.stream.boundary_us, clock())
         self._disk = FileDisk(state / "journal" / source.name)
         self.journal = Journal(self._disk, writer.stream.row_schema)
         self._last_us = 0
@@ -74,6 +76,7 @@ class Receiver:
         else:
             clock_us = stream.idle_clock(self._clock())
             self._writer.stats.idle = clock_us is not None
+        self._writer.stats.ahead_us = 0 if clock_us is None else self._ahead_us()
         self._writer.close(stream.due_boundary(clock_us))
         self.journal.forget(self._writer.memo.resume)
         return False
@@ -112,14 +115,22 @@ class Receiver:
 
     def _now_us(self) -> int:
         """The arrival time of a tuple that arrives now."""
-        self._last_us = max(self._clock(), self._writer.stream.boundary_us + 1, self._last_us)
+        now_us = self._source_clock.time(self._clock())
+        self._last_us = max(now_us, self._writer.stream.boundary_us + 1, self._last_us)
         return self._last_us
+
+    def _ahead_us(self) -> int:
+        """How far the stream is ahead of the clock that it follows."""
+        now_us = self._clock()
+        if self._source.time == ARRIVAL:
+            return self._source_clock.ahead_us(now_us)
+        return max(0, self._writer.stream.boundary_us - now_us)
 
     def _patience_s(self) -> float:
         """The time until there is work to do if no row arrives."""
         if self._source.time != ARRIVAL and self._source.idle_us is None:
             return IDLE_S
-        now_us = self._clock() - 1 - self._source.slack_us
+        now_us = self._source_clock.time(self._clock()) - 1 - self._source.slack_us
         return min(IDLE_S, (self._size_us - now_us % self._size_us) / 1e6)
 
     def _admit(self, deliveries: list[Delivery]) -> bool:

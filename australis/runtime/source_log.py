@@ -64,6 +64,8 @@ class SourceStats:
     ended: bool = False
     idle: bool = False
     """Whether its boundary follows the clock because it gives no rows."""
+    ahead_us: int = 0
+    """How far its stream is ahead of the clock that it follows."""
 
 
 class SourceLog:

@@ -381,6 +381,26 @@ def test_a_clock_that_began_before_is_caught_up_with() -> None:
     assert [at_s for _, at_s in paced] == pytest.approx([0, 1, 2], abs=0.03)
 
 
+def test_a_pace_that_lies_behind_the_boundary_goes_on_from_it_and_is_caught_up_with() -> None:
+    second, clock, buckets = 1_000_000, FakeTime(), Buckets(500_000)
+    rows = [n * second for n in range(105, 121)]
+    began = (clock.now, 95 * second)
+    boundary_us = 105 * second - 1
+    pacer = Pacer(
+        1.0,
+        buckets,
+        boundary_us=boundary_us,
+        began=began,
+        wait=clock.wait,
+        monotonic=clock.monotonic,
+    )
+    released = stamped(FixedReader(rows), NUMBERS, buckets, 0)
+    at_s = [clock.now - 50.0 for r in pacer.pace(released) if r.rows.num_rows]
+    assert at_s[:3] == pytest.approx([0, 2, 4], abs=0.06), "at half speed"
+    assert at_s[-1] == pytest.approx(25, abs=0.06), "by then it is where its pace is"
+    assert pacer.ahead_us == 0
+
+
 def test_many_rows_come_in_slices_and_twice_the_speed_halves_the_time() -> None:
     rows = [1_000_000 + 1_000 * n for n in range(1_000)]
     slow, fast = FakeTime(), FakeTime()

@@ -269,14 +269,35 @@ def test_stamps_never_fall_below_the_boundary_whatever_the_clock_does(
     again = bench.start(tmp_path, clock=clock)
     handle(again).push([{"n": 3}])
     assert again.stats.boundary_us == START + 5_000_000
-    clock.now_us = START + 6_000_000
+    caught_up = START + 3_620_000_000
+    clock.now_us = caught_up
     handle(again).push([{"n": 4}])
     finish(again)
     rows = logged(tmp_path)
     assert [row["n"] for row in rows] == [1, 2, 3, 4]
     micros = [int(row["_stime"].timestamp() * 1_000_000) for row in rows]
     assert micros[0] == START
-    assert START + 5_000_000 < micros[1] <= micros[2] < micros[3] == START + 6_000_000
+    assert START + 5_000_000 < micros[1] <= micros[2] < micros[3] == caught_up
+
+
+def test_a_stream_goes_on_after_a_restart_with_the_clock_an_hour_back(
+    tmp_path: Path, bench: Bench
+) -> None:
+    proxy = bench.start(tmp_path, clock=Clock(START))
+    handle(proxy).push([{"n": 1}])
+    proxy.stop()
+    assert proxy.join(5)
+    before = proxy.stats.boundary_us
+    clock = Clock(START - 3_600_000_000)
+    again = bench.start(tmp_path, clock=clock)
+    handle(again).push([{"n": 2}])
+    clock.now_us += 2_000_000
+    until(lambda: again.stats.boundary_us >= before + 900_000)
+    assert again.stats.rows == 2, "what came after the restart is in the log already"
+    assert 3_590_000_000 < again.stats.ahead_us < 3_600_000_000
+    finish(again)
+    first, second = (row["_stime"] for row in logged(tmp_path))
+    assert first <= second
 
 
 def test_a_boundary_without_rows_binds_the_next_run_too(tmp_path: Path, bench: Bench) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from australis.diagram.model import Source
+from australis.diagram.model import ARRIVAL, Source
 from australis.kernel.machine import Event
 from australis.protocols.dpc.effects import BucketClosed, LimitSource
 from australis.protocols.dpc.proxies import SourceMachine
@@ -19,6 +19,7 @@ from australis.runtime.options import Options
 from australis.runtime.proxy import JOURNALLED, SourceProxy
 from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.log import segment_bytes_of
+from australis.streams.source_clock import SourceClock
 
 DRAIN_SPEED = 16
 """The speed, in times real time, at which the stream of a source that was read at full speed
@@ -61,6 +62,8 @@ class SourceFeed:
         self._now = now
         self._source = source
         self._began = began
+        self._clock: SourceClock | None = None
+        """The clock of an ended source whose stream goes on by it."""
         self._over: tuple[int, int] | None = None
         """The time and bucket at which an unpaced source was seen to have ended."""
         self._closed = log.closed if not self._ended else -1
@@ -163,16 +166,32 @@ class SourceFeed:
                 known = max(self.closed, -1 if rows is None else rows, self._known)
                 self._close(max(known, self._by_now(known)))
 
+    @property
+    def due(self) -> int | None:
+        """The last bucket that should be closed by now; None if that does not follow a clock."""
+        stats, source = self.proxy.stats, self._source
+        follows = source.kind not in JOURNALLED or source.time == ARRIVAL or stats.idle
+        time_us = self._time_us() if follows or self._ended else None
+        return None if time_us is None else self._log.buckets.closed_by(time_us - source.slack_us)
+
+    def _time_us(self) -> int | None:
+        """The time that its clock or its pace has reached; None at full speed."""
+        if self._source.kind in JOURNALLED:
+            return self._now()
+        speed = Options(self._source, self._source.options).speed()
+        if speed is None or self._began is None:
+            return None
+        at_us, stream_us = self._began
+        return stream_us + int((self._now() - at_us) * speed)
+
     def _by_now(self, known: int) -> int:
         """The last bucket that is closed by now, for a source that has ended."""
         source, buckets, now = self._source, self._log.buckets, self._now()
-        if source.kind in JOURNALLED:
-            return buckets.closed_by(now - source.slack_us)
-        speed = Options(source, source.options).speed()
-        if speed is not None:
-            assert self._began is not None
-            at_us, stream_us = self._began
-            return buckets.closed_by(stream_us + int((now - at_us) * speed) - source.slack_us)
+        time_us = self._time_us()
+        if time_us is not None:
+            if self._clock is None:
+                self._clock = SourceClock(buckets.end(known), time_us)
+            return buckets.closed_by(self._clock.time(time_us) - source.slack_us)
         if self._over is None:
             self._over = (now, known)
         since, bucket = self._over

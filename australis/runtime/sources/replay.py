@@ -23,6 +23,7 @@ from australis.runtime.sources.columns import drop
 from australis.runtime.sources.stamp import Stamper
 from australis.streams.buckets import Buckets, stime_values
 from australis.streams.schema import TIMESTAMP
+from australis.streams.source_clock import SourceClock
 
 SLICE_S = 0.02
 """The time slice within which paced rows that are due are released together."""
@@ -87,6 +88,7 @@ class Pacer:
         self._monotonic = monotonic
         self._newest_us = 0
         self._start = began
+        self._clock: SourceClock | None = None
         self._stopped = False
 
     def pace(self, releases: Iterator[RowRelease]) -> Iterator[RowRelease]:
@@ -135,8 +137,23 @@ class Pacer:
         if self._start is None:
             # After a restart the clock continues from the boundary, not from the oldest row.
             self._start = (self._monotonic(), max(first_us, self._boundary_us))
+        now_us = self._paced_us()
+        if self._clock is None:
+            self._clock = SourceClock(self._boundary_us, now_us)
+        return self._clock.time(now_us)
+
+    def _paced_us(self) -> int:
+        """The time that its pace has reached."""
+        assert self._start is not None
         began, at_us = self._start
         return at_us + int((self._monotonic() - began) * self._speed * 1e6)
+
+    @property
+    def ahead_us(self) -> int:
+        """How far the released rows are ahead of the pace, in time by the clock."""
+        if self._clock is None:
+            return 0
+        return int(self._clock.ahead_us(self._paced_us()) / self._speed)
 
     def _sleep(self, now_us: int, next_us: int) -> bool:
         """Wait for the next row or the next boundary, but at least a slice."""

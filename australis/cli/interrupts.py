@@ -7,6 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import click
+
+OWN_PROCESS = "own process"
+"""The object of a command's context if the process is there for this command alone."""
+
+
+def owns_process() -> bool:
+    """Whether the process is there for the present command alone, and may be ended with it."""
+    return click.get_current_context().obj == OWN_PROCESS
+
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from australis import __version__
+from australis.cli.interrupts import OWN_PROCESS
 from australis.cli.lazy import LazyCommand, LazyGroup
 from australis.kernel.errors import Stopped, UserError
 
@@ -114,7 +115,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; report a user's mistake as one sentence."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False, obj=OWN_PROCESS)
     except UserError as error:
         code = _tell(" ".join(str(error).split()), error.exit_code)
     except Stopped as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from australis.cli.interrupts import asked_to_stop
+from australis.cli.interrupts import asked_to_stop, owns_process
 from australis.cli.kinds import FileKind, expect
 from australis.cli.options import Duration
 from australis.kernel.errors import UserError
@@ -131,7 +131,8 @@ def run(
         except KeyboardInterrupt:
             interrupted = True
             progress.step("stopping")
-            ending.begin()
+            if owns_process():
+                ending.begin()
     summary = _summary(running, time.monotonic() - began, interrupted)
     click.echo(json.dumps(summary) if as_json else _say(summary))
     if interrupted:

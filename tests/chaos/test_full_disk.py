@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from chaos.test_processes import Processes
 
 from australis.runtime.testbed import Testbed
 from australis.scenarios.recorded import broken_promises
@@ -79,3 +83,42 @@ def test_a_replica_without_room_ends_and_another_goes_on(path: Path) -> None:
         verdict = testbed.verdict()
         assert (verdict.lost, verdict.duplicated, verdict.equal) == (0, 0, True)
     assert broken_promises(testbed) == []
+
+
+def test_up_starts_a_node_again_until_its_disk_has_room(path: Path) -> None:
+    """Its log.txt and events are on that disk too, and a reader holds its stream open."""
+    state = path.parent / "state"
+    run = Processes(path)
+    try:
+        run.run("up", "--detach")
+        run.until(lambda: set(stream_states(run).values()) == {"STABLE"})
+        reader = subprocess.Popen(
+            [sys.executable, "-m", "australis.cli.main", "tail", str(path), "counts"],
+            stdout=subprocess.DEVNULL,
+        )
+        run.until(lambda: run.status()["a"]["guests"] == 1)
+        reader.send_signal(signal.SIGSTOP)
+        filler = fill(state / "a")
+        said = state / "up.txt"
+        run.until(lambda: said.read_text().count("node a has ended") >= 2)
+        assert "Traceback" not in said.read_text()
+        run.until(lambda: stream_states(run).get("b") == "STABLE")
+        shown = run.run("status", code=1) if "a" not in run.status() else run.run("status")
+        assert "has ended" in " ".join(shown.split())
+        filler.unlink()
+        run.until(lambda: set(stream_states(run).values()) == {"STABLE"})
+        reader.kill()
+        reader.wait()
+        upto = run.status()["a"]["outputs"]["counts"]["upto"]
+        run.until(lambda: run.status()["a"]["outputs"]["counts"]["upto"] > upto + 20)
+        assert run.status()["a"]["outputs"]["counts"]["differs"] == []
+    finally:
+        began = time.monotonic()
+        run.run("down")
+    assert time.monotonic() - began < 10
+
+
+def stream_states(run: Processes) -> dict[str, str]:
+    """The state of the output at each replica that answers."""
+    found = run.status()
+    return {n: found[n]["outputs"]["counts"]["state"] for n in ("a", "b") if n in found}

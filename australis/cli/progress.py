@@ -96,6 +96,8 @@ def _ahead(one: StreamProgress, is_source: bool) -> str:
         return ""
     if is_source:
         return "reading" if one.share is None else f"reading, {one.share:.0%} read"
+    if one.waits_for is not None:
+        return f"waits for {one.waits_for} since {one.since}"
     if not one.unread_tuples:
         return ""
     return f"{one.unread_tuples:,} tuples, {span(one.behind_us)} of stream time"

@@ -29,6 +29,7 @@ COLOURS = {
     "STABILIZATION": "cyan",
     "STARTING": "cyan",
     "CATCHING_UP": "cyan",
+    "WAITING": "yellow",
 }
 HEADINGS = ("node", "up since", "runs", "state", "behind", "tentative", "reads from", "trouble")
 
@@ -46,8 +47,9 @@ def status(file: Path, watch: bool, identity: str | None, as_json: bool) -> None
     """Show what runs where in a cluster, and how it is doing.
 
     A replica is STARTING, until it hears from its inputs and computes; CATCHING_UP with them;
-    STABLE; or its results are tentative (UP_FAILURE) or being corrected (STABILIZATION); or it
-    has nothing to say, because no input is left (FAILURE).
+    STABLE; WAITING for an input that gives nothing or lies behind, with its name under trouble;
+    or its results are tentative (UP_FAILURE) or being corrected (STABILIZATION); or it has nothing
+    to say, because no input is left (FAILURE).
     A source that is replayed is behind nothing. The exit code is 1 if some node does not answer.
 
     \b
@@ -63,9 +65,9 @@ def status(file: Path, watch: bool, identity: str | None, as_json: bool) -> None
     cluster, diagram, base = load_cluster(file, needs_epoch=False)
     admin = AdminClient(cluster, base, identity)
     if watch:
-        _watch(lambda: overview(admin, diagram), as_json)
+        _watch(lambda: overview(admin, diagram, base / cluster.state), as_json)
         return
-    found = overview(admin, diagram)
+    found = overview(admin, diagram, base / cluster.state)
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -155,6 +157,8 @@ def _rows(name: str, node: dict[str, Any]) -> Iterator[Row]:
 
     if not node["answers"]:
         yield name, "", Text(f"does not answer at {node['address']}", style="red")
+        if (why := _absent(node)) is not None:
+            yield "", "", Text(why, style="red")
         return
     since = f"{datetime.fromisoformat(node['started_at']).astimezone():%Y-%m-%d %H:%M:%S}"
     trouble = Text("; ".join(troubles(node)), style="red")
@@ -162,6 +166,15 @@ def _rows(name: str, node: dict[str, Any]) -> Iterator[Row]:
     for row in [*_replicas(node), *_sources(node), *_sinks(node)] or [("nothing", "", "", "", "")]:
         yield (*head, *row, trouble)
         head, trouble = ("", ""), Text()
+
+
+def _absent(node: dict[str, Any]) -> str | None:
+    """What is known here of a node that does not answer."""
+    from australis.runtime.overview import ended_in_words
+
+    if node.get("process"):
+        return str(node["process"])
+    return f"it has ended {ended_in_words(node)}" if node.get("ended") else None
 
 
 def _replicas(node: dict[str, Any]) -> Iterator[Row]:

@@ -29,6 +29,10 @@ class StreamProgress:
     """The number of input tuples that a lane has not processed."""
     behind_us: int = 0
     """The time span of a lane's unprocessed tuples, by their own times."""
+    waits_for: str | None = None
+    """The input that has given nothing for long, though all of it has been processed."""
+    since: str | None = None
+    """The time since which it has given nothing."""
 
     def as_json(self) -> dict[str, Any]:
         """The progress as JSON, for `streams`."""
@@ -40,6 +44,8 @@ class StreamProgress:
             "read": None if self.share is None else round(self.share, 4),
             "unread_tuples": self.unread_tuples,
             "behind_s": round(self.behind_us / 1e6, 3),
+            "waits_for": self.waits_for,
+            "since": self.since,
         }
 
 
@@ -70,8 +76,16 @@ def _of_lane(
     done = query.at
     unread = sum(one.rows_between(done, log.buckets.last) for one in inputs)
     behind_us = max((_span_us(one, done) for one in inputs), default=0)
+    wait = running.wait_of(name)
+    stands = wait["stands"] and not unread
     return StreamProgress(
-        log.appended_rows, log.boundary_us, complete, unread_tuples=unread, behind_us=behind_us
+        log.appended_rows,
+        log.boundary_us,
+        complete,
+        unread_tuples=unread,
+        behind_us=behind_us,
+        waits_for=wait["stream"] if stands else None,
+        since=wait["since"] if stands else None,
     )
 
 

@@ -143,6 +143,10 @@ class Running:
         spark = [lanes for lanes in engines if isinstance(lanes, SparkLanes)]
         return {query.name: query for lanes in spark for query in lanes.queries}
 
+    def wait_of(self, stream: str) -> dict[str, Any]:
+        """The input that holds back a computed stream (`node.waits.of_wait`)."""
+        return self._node.wait_of(stream)
+
     @property
     def lanes(self) -> dict[str, Lane]:
         """The Spark queries, by the stream that each computes."""

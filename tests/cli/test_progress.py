@@ -48,6 +48,7 @@ class OneLane:
         plan = SimpleNamespace(output="out", inputs=("s",))
         self.fragments = (SimpleNamespace(plans=(plan,)),)
         self.queries = {"out": SimpleNamespace(at=-1)}
+        self.wait_of = lambda stream: {"stream": "s", "since": None, "stands": False}
 
 
 def test_a_lane_with_a_whole_file_before_it(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_a_lane_with_a_whole_file_before_it(tmp_path: Path) -> None:
     assert _ahead(found["out"], False) == "1,000 tuples, 00:10 of stream time"
     assert found["out"].as_json() == {
         "tuples": 0, "complete": False, "upto": None, "read": None,
-        "unread_tuples": ROWS, "behind_s": 10.1,
+        "unread_tuples": ROWS, "behind_s": 10.1, "waits_for": None, "since": None,
     }  # fmt: skip
 
 
@@ -101,4 +102,6 @@ def test_a_compressed_file_is_measured_as_it_is_stored(tmp_path: Path) -> None:
 def test_what_is_said_of_a_stream() -> None:
     assert _ahead(StreamProgress(5, 1, False), True) == "reading"
     assert _ahead(StreamProgress(5, 1, True), True) == ""
+    quiet = StreamProgress(5, 1, False, waits_for="s2", since="2026-01-01T00:00:05Z")
+    assert _ahead(quiet, False) == "waits for s2 since 2026-01-01T00:00:05Z"
     assert span(400_000) == "0.4 s"

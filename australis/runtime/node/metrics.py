@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from australis.deployment.cluster import LOOPBACK
 from australis.kernel.errors import UserError
 from australis.protocols.dpc.states import State
-from australis.runtime.overview import CATCHING_UP, STARTING, state_of
+from australis.runtime.overview import CATCHING_UP, STARTING, WAITING, state_of
 from australis.streams.buckets import Buckets
 
 Told = Mapping[str, Mapping[str, Any]]
@@ -62,6 +62,7 @@ _SOURCE = (
     ("rejected", CounterMetricFamily, "rejected_rows", "Rows that were malformed"),
     ("late", CounterMetricFamily, "late_rows", "Rows older than their stream's boundary"),
     ("idle", GaugeMetricFamily, "idle", "1 while it gives no rows and follows the clock"),
+    ("ahead_s", GaugeMetricFamily, "ahead_seconds", "How far it is ahead of the clock it follows"),
     ("leads", GaugeMetricFamily, "leads", "1 on the node that leads it, if it has a standby"),
     _FULL,
 )
@@ -79,10 +80,14 @@ _CLOCK = (
 _NODE = (
     ("guests", GaugeMetricFamily, "guests", "Guests who read along"),
     ("handled", CounterMetricFamily, "handled_events", "Events that its machines were handed"),
+    (
+        *("clock_jumped_s", GaugeMetricFamily, "clock_jumped_seconds"),
+        "How far the wall clock has jumped since the node was started",
+    ),
     ("overflowed", CounterMetricFamily, "overflowed_messages", "Messages there was no room for"),
     ("events_lost", CounterMetricFamily, "lost_event_lines", "Lines that could not be written"),
 )
-_STATES = (*(state.name for state in State), STARTING, CATCHING_UP)
+_STATES = (*(state.name for state in State), STARTING, CATCHING_UP, WAITING)
 """The states of an output as `status` shows them."""
 _Fields = tuple[tuple[str, type[Any], str, str], ...]
 """Fields of a status as (key, metric type, metric name, meaning)."""
@@ -152,12 +157,25 @@ def _inputs(outputs: Told) -> Iterator[Metric]:
         "The last stable bucket that has arrived",
         labels=["output", "input"],
     )
+    waits = GaugeMetricFamily(
+        "australis_output_waits_seconds",
+        "Time since the input that holds it back has advanced, while that is long",
+        labels=["output", "input"],
+    )
+    behind = GaugeMetricFamily(
+        "australis_output_input_behind_seconds",
+        "How far the input that holds it back lies behind another one",
+        labels=["output", "input"],
+    )
     for stream, output in outputs.items():
+        wait = output["waits_for"]
+        waits.add_metric([stream, wait["stream"]], wait["waits_s"] if wait["stands"] else 0.0)
+        behind.add_metric([stream, wait["stream"]], wait["behind_s"])
         for name, one in output["inputs"].items():
             have.add_metric([stream, name], one["have"])
             for replica in one["replicas"]:
                 read.add_metric([stream, name, replica], replica == one["from"])
-    yield from (read, have)
+    yield from (read, have, waits, behind)
 
 
 def _logs(part: str, told: Told, now_us: int, buckets: Buckets) -> Iterator[Metric]:

@@ -297,6 +297,8 @@ class PairedSource:
             "rejected": 0 if stats is None else stats.rejected,
             "late": decode_memo(self._log.memo).late if stats is None else stats.late,
             "idle": stats is not None and stats.idle,
+            "due": None if self.feed is None else self.feed.due,
+            "ahead_s": 0.0 if stats is None else round(stats.ahead_us / 1e6, 3),
             "full": machine.full,
             "role": machine.role,
             "leader": machine.view.leader.rpartition("@")[2] or None,

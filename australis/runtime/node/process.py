@@ -65,7 +65,7 @@ from australis.runtime.files import DirectoryLock, FileDisk, make_directory, rep
 from australis.runtime.json_values import iso_time
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
-from australis.runtime.node.clocks import Clocks
+from australis.runtime.node.clocks import Clocks, WallWatch
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
 from australis.runtime.node.entries import Entries
@@ -86,6 +86,7 @@ from australis.runtime.node.sinks import SinkFollower
 from australis.runtime.node.spark_home import SparkHome
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.node.trace import TraceFile
+from australis.runtime.node.waits import Waits, of_wait
 from australis.runtime.node.watch import Watch
 from australis.runtime.processes import outlive
 from australis.runtime.sinks import SinkWriter, open_sink
@@ -178,7 +179,9 @@ class Node:
         self._clocks = Clocks(
             name, self._router.places, cluster.sources_on, cluster.clock_bound_us, self.events.tell
         )
-        self._watch = Watch(self._driver, self.events.tell, self._failed)
+        self._wall = WallWatch(self.events.tell, cluster.sources_on(name))
+        self._waits = Waits(self.events.tell, self._clocks.off)
+        self._watch = Watch(self._driver, self.events.tell, self._failed, [self._look])
         self._phases: dict[str, PhaseLog] = {}
         self.sources: dict[str, SourceFeed] = {}
         self.pairs: dict[str, PairedSource] = {}
@@ -723,10 +726,13 @@ class Node:
                 return host.machine.outputs[stream]
         raise UserError(f"is not computed on '{self.name}'", name=stream)
 
+    def wait_of(self, stream: str) -> dict[str, Any]:
+        """The input that holds back an output of this node."""
+        return of_wait(self.output(stream), self._diagram.buckets, self._clock.now())
+
     def push(self, source: str, rows: Any) -> None:
         """Give rows to a push source on this node; they are durable when this returns."""
-        running = {name: pair.feed for name, pair in self.pairs.items() if pair.feed is not None}
-        running |= self.sources
+        running = self._feeds
         if source in self.pairs and source not in running:
             leader = self._member(source).view.leader.rpartition("@")[2] or "no node yet"
             sentence = f"does not take rows on '{self.name}' now: it is led by {leader}"
@@ -748,6 +754,7 @@ class Node:
                 self.engines[name],
                 self._phases[stream],
                 stream,
+                self._diagram.buckets,
                 self._clock.now(),
             )
             | {"log_bytes": status.log_bytes(self._layout.lanes(name) / "logs" / stream)}
@@ -761,6 +768,8 @@ class Node:
             "schemas": {stream: str(self.schemas[stream]) for stream in outputs},
             "started_at": iso_time(self._started_us),
             "up_s": round(time.monotonic() - self._started_at, 1),
+            "clock_us": self._clock.now(),
+            "clock_jumped_s": self._wall.jumped_s,
             "choices": status.of_choices(self._options),
             "outputs": outputs,
             "sources": {
@@ -798,6 +807,24 @@ class Node:
         """Inject a network fault between this node and another, or end it."""
         self._router.fault(what)
         return "done"
+
+    # --- looking after itself ----------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Look once a second at the clock, and at who waits for whom."""
+        self._wall.look()
+        now_us, buckets = self._clock.now(), self._diagram.buckets
+        hosts = [h for h in list(self._machines.hosts.values()) if isinstance(h, ReplicaHost)]
+        outputs = {name: out for host in hosts for name, out in host.machine.outputs.items()}
+        self._waits.look(outputs, buckets, now_us)
+        for name, feed in self._feeds.items():
+            self._wall.look_at(name, feed.proxy.stats.ahead_us)
+
+    @property
+    def _feeds(self) -> dict[str, SourceFeed]:
+        """The sources that are read here now, those with a standby included."""
+        led = {name: pair.feed for name, pair in self.pairs.items() if pair.feed is not None}
+        return led | self.sources
 
     # --- stopping --------------------------------------------------------------------------
 

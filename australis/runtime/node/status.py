@@ -19,7 +19,6 @@ from australis.protocols.dpc.missing import share
 from australis.protocols.dpc.options import DpcOptions
 from australis.protocols.dpc.outputs import Output
 from australis.protocols.dpc.subscribers import Subscribers
-from australis.runtime.json_values import iso_time
 from australis.runtime.node.engine import LiveEngine
 from australis.runtime.node.feed import SourceFeed
 from australis.runtime.node.links import Link
@@ -27,6 +26,8 @@ from australis.runtime.node.mailbox import Mailbox
 from australis.runtime.node.phase_log import PhaseLog
 from australis.runtime.node.server import NodeServer
 from australis.runtime.node.sinks import SinkFollower
+from australis.runtime.node.waits import of_wait
+from australis.streams.buckets import Buckets
 
 
 def of_refusals(server: NodeServer | None) -> dict[str, Any]:
@@ -54,7 +55,12 @@ def of_choices(options: DpcOptions) -> dict[str, Any]:
 
 
 def of_output(
-    output: Output, engine: LiveEngine, phases: PhaseLog, stream: str, now_us: int
+    output: Output,
+    engine: LiveEngine,
+    phases: PhaseLog,
+    stream: str,
+    buckets: Buckets,
+    now_us: int,
 ) -> dict[str, Any]:
     """The status of an output of a replica."""
     counts = engine.work.counts[stream]
@@ -70,7 +76,8 @@ def of_output(
         **of_missing(output),
         "reads": {i.stream: i.choice.curr for i in output.inputs},
         "inputs": {i.stream: of_input(i) for i in output.inputs},
-        "waits_for": of_wait(output.held_back_by, now_us),
+        "sources": sorted({name for names in output.config.origins for name in names}),
+        "waits_for": of_wait(output, buckets, now_us),
         "phases_s": {phase.name: round(s, 3) for phase, s in phases.seconds.items()},
         "micro_batches": counts.micro_batches,
         "stable_s": round(counts.stable_s, 3),
@@ -118,16 +125,6 @@ def of_input(one: Input) -> dict[str, Any]:
     }
 
 
-def of_wait(one: Input, now_us: int) -> dict[str, Any]:
-    """The input whose boundary holds back an output, and since when it has not advanced."""
-    heard = one.advanced_us > 0
-    return {
-        "stream": one.stream,
-        "since": iso_time(one.advanced_us) if heard else None,
-        "waits_s": round((now_us - one.advanced_us) / 1e6, 3) if heard else None,
-    }
-
-
 def of_missing(output: Output) -> dict[str, Any]:
     """The sources of which something is missing in its last tentative bucket."""
     said = output.said
@@ -172,6 +169,8 @@ def of_source(feed: SourceFeed, log: Path, now_us: int) -> dict[str, Any]:
     return {
         "trimmed_upto": feed.log("").trimmed_upto,
         "end": feed.closed,
+        "due": feed.due,
+        "ahead_s": round(stats.ahead_us / SECOND, 3),
         "rows": stats.rows,
         "rejected": stats.rejected,
         "late": stats.late,

@@ -238,17 +238,18 @@ def test_a_status_as_metrics() -> None:
     """An output that has not begun is not behind; odd names are quoted as they should be."""
     output = {
         "state": "FAILURE", "phase": "UP_FAILURE", "phases_s": {"RECOVERING": 1.5}, "upto": -1, "end": -1, "trimmed_upto": -1,
+        "waits_for": {"stream": 'x "y"', "waits_s": 3.0, "behind_s": 0.0, "stands": True, "long": True},
         "checkpointed": -1, "micro_batches": 0, "stable_s": 0.0, "forks": 0,
         "tentative_buckets": 0, "tentative_tuples": 0, "log_bytes": 0, "full": True,
         "differs": [], "share": None, "inputs": {"s": {"have": 7, "heard": True, "from": "f@b", "replicas": ["f@a", "f@b"]}},
     }  # fmt: skip
     status = {
-        "cluster": 'my "c"', "node": "a", "guests": 2, "handled": 9, "overflowed": 0,
+        "cluster": 'my "c"', "node": "a", "guests": 2, "handled": 9, "overflowed": 0, "clock_jumped_s": 0.0,
         "events_lost": 0, "refused": {}, "outputs": {"new": output}, "links": {}, "clients": {},
         "clocks": {"b": {"offset_s": -2.5, "error_s": 0.25}},
         "sources": {
             "s": {
-                "trimmed_upto": 4, "end": 9, "rows": 5, "rejected": 1, "late": 2, "idle": False, "leads": None,
+                "trimmed_upto": 4, "end": 9, "rows": 5, "rejected": 1, "late": 2, "idle": False, "ahead_s": 0.0, "leads": None,
                 "log_bytes": 8, "full": False,
             },
         },

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from australis.runtime.node.process import Node
 
 LOOK_S = 0.1
+ASKED_AGAIN_S = 0.5
+"""How long `down` waits for nodes that their supervisor has asked to end already."""
 START_S = 180.0
 """How long `up --detach` waits for all nodes, including the start of Spark."""
 
@@ -120,8 +122,9 @@ def up(file: Path, detach: bool, as_json: bool) -> None:
     """Start all nodes of a cluster on this machine.
 
     Each is a process of its own. One that dies is started again: after half a second, the
-    next times after twice as long, at most ten seconds. Ctrl-C stops them all. What a node
-    says is in NAME/log.txt, in the state directory of the cluster.
+    next times after twice as long, at most ten seconds. One that does not answer is told of
+    after ten seconds, and after two minutes killed and started again. Ctrl-C stops them all.
+    What a node says is in NAME/log.txt, in the state directory of the cluster.
 
     \b
     Examples:
@@ -153,7 +156,7 @@ def _supervise(file: Path, cluster: Cluster, diagram: Diagram, base: Path, say: 
         try:
             say(f"starting {cluster.name}, state in {state}", event="starting", state=str(state))
             while not request.made:
-                supervisor.look()
+                supervisor.look(lambda: request.made)
                 if supervisor.ready and not ready:
                     ready = True
                     say("all nodes are up; Ctrl-C stops them", event="up", cluster=cluster.name)
@@ -187,16 +190,18 @@ def _detach(file: Path, cluster: Cluster, base: Path, say: Teller) -> None:
 def down(file: Path, as_json: bool) -> None:
     """Stop the nodes of a cluster that run on this machine.
 
-    First what looks after them, then each node; one that does not stop within ten seconds
-    is killed. Nothing that was acknowledged is lost: `australis up` goes on.
+    First what looks after them, then each node; one that does not stop within eight seconds
+    is killed, so that all have ended within ten. Nothing that was acknowledged is lost:
+    `australis up` goes on.
 
     \b
     Example:
       australis down examples/cluster.yaml
     """
     from australis.runtime.client import load_nodes
-    from australis.runtime.processes import end, named_in, number, runs
-    from australis.runtime.supervise import STOP_TIMEOUT_S, pid_file, supervisor_file
+    from australis.runtime.processes import EXIT_TIMEOUT_S, end, named_in, number, runs
+    from australis.runtime.state import StateDirectory
+    from australis.runtime.supervise import STOP_TIMEOUT_S, end_jvm, pid_file, supervisor_file
 
     expect(file, FileKind.CLUSTER)
     cluster, base = load_nodes(file)
@@ -204,9 +209,13 @@ def down(file: Path, as_json: bool) -> None:
     files = {name: pid_file(state, name) for name in cluster.nodes}
     ran = {name: process for name, path in files.items() if (process := named_in(path))}
     supervisor = named_in(supervisor_file(state))
+    asked = supervisor is not None
     if supervisor is not None:
         end([supervisor], STOP_TIMEOUT_S)
-    end([process for path in files.values() if (process := named_in(path))])
+    still = [process for path in files.values() if (process := named_in(path))]
+    end(still, ASKED_AGAIN_S if asked else EXIT_TIMEOUT_S)
+    for path in files.values():
+        end_jvm(StateDirectory(path.parent).spark_pid)
     left = [name for name, process in ran.items() if runs(process)]
     if left:
         raise Stopped(f"cannot stop {', '.join(left)} of {cluster.name}")

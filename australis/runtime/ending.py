@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from australis.runtime.processes import end, identity
 
-ALLOWANCE_S = 6.0
+ALLOWANCE_S = 5.0
 """The time that an orderly stop may take; then the process ends by force."""
 CHILDREN_S = 1.5
 """The time that child processes, such as a JVM, may take to end before they are killed."""

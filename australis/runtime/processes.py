@@ -13,8 +13,9 @@ from types import TracebackType
 from australis.kernel.errors import UserError
 from australis.runtime.files import lock_file, name_holder, unlock_file
 
-EXIT_TIMEOUT_S = 9.0
-"""The time after which a process that was asked to end is killed."""
+EXIT_TIMEOUT_S = 7.5
+"""The time after which a process that was asked to end is killed; a node ends by itself before
+(`ending.LAST_S`)."""
 POLL_S = 0.05
 
 

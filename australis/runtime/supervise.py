@@ -38,8 +38,8 @@ MAX_RESTART_DELAY_S = 10.0
 """The longest delay before a restart."""
 HEALTHY_AFTER_S = 60.0
 """The uptime after which a node counts as healthy, which resets its restart delay."""
-STOP_TIMEOUT_S = EXIT_TIMEOUT_S + 2.0
-"""The longest time that a supervisor takes to stop its nodes."""
+STOP_TIMEOUT_S = EXIT_TIMEOUT_S + 1.5
+"""The longest time that a supervisor takes to stop its nodes, whichever it is asking now."""
 HELLO_TIMEOUT_S = 0.5
 ASK_EVERY_S = 2.0
 """The interval at which a node that has answered is asked again."""
@@ -235,10 +235,15 @@ class Supervisor:
         """Whether all nodes answer."""
         return all(node.answers for node in self._nodes)
 
-    def look(self) -> None:
-        """Start nodes that are due, detect those that died, and report those that answer."""
+    def look(self, leave_off: Callable[[], bool] = lambda: False) -> None:
+        """Start nodes that are due, detect those that died or are silent, and report the others.
+
+        It may be told to `leave_off`, since a node that does not answer takes a while to ask.
+        """
         now = self._clock()
         for node in self._nodes:
+            if leave_off():
+                return
             if node.due_s is not None:
                 if now >= node.due_s:
                     self._start(node, now)
@@ -349,7 +354,7 @@ class Supervisor:
         wait = node.again_s
         node.due_s, node.again_s = now + wait, min(2 * wait, MAX_RESTART_DELAY_S)
         node.answers, node.process = False, None
-        _end_jvm(node.spark_pid)
+        end_jvm(node.spark_pid)
         node.told = Supervised(node.told.ended + 1, why, time.time_ns() // 1000)
         self._note()
         self._say(
@@ -384,10 +389,10 @@ class Supervisor:
         for node in self._nodes:
             if node.process is not None:
                 node.process.wait()
-            _end_jvm(node.spark_pid)
+            end_jvm(node.spark_pid)
 
 
-def _end_jvm(path: Path) -> None:
+def end_jvm(path: Path) -> None:
     """Kill the JVM of a node that has ended: nothing that it does is of use to anyone."""
     jvm = named_in(path)
     if jvm is not None:

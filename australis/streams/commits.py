@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,11 +20,11 @@ from australis.kernel.errors import Damaged, Stopped
 from australis.streams.disk import Disk
 from australis.streams.entry_times import Runs
 from australis.streams.frames import HEAD_SIZE, damaged, frame, whole_frames
+from australis.streams.marks import Marks
 
 COMMITS = "commits"
 MARK = "acknowledged"
 COMMIT_BYTES = 1 << 20
-MARK_BYTES = 64 << 10
 FORMAT = 2
 _NUMBER = struct.Struct("<q")
 
@@ -135,9 +134,8 @@ def _refuse_lost(disk: Disk, commits: list[Commit], end: int) -> None:
 
 def read_mark(disk: Disk) -> int:
     """The number of the last commit that is known to have been acknowledged; 0 if none is."""
-    data = disk.read(MARK, 0, size) if (size := disk.size(MARK)) else b""
-    whole = (payload for _, payload in whole_frames(data) if len(payload) == _NUMBER.size)
-    return max((number for payload in whole for number in _NUMBER.unpack(payload)), default=0)
+    mark = Marks(disk, MARK).last()
+    return 0 if mark is None or len(mark) != _NUMBER.size else int(_NUMBER.unpack(mark)[0])
 
 
 class CommitFile:
@@ -145,7 +143,8 @@ class CommitFile:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._bytes = self._mark_bytes = 0
+        self._marks = Marks(disk, MARK)
+        self._bytes = 0
         self._torn = False
         """Whether the file may hold something else than the commits that it should."""
 
@@ -158,7 +157,6 @@ class CommitFile:
         """The commits that are there."""
         found = read_commits(self._disk)
         self._bytes, self._torn = found.end, bool(found.broken)
-        self._mark_bytes = MARK_BYTES  # whatever ends it, the next mark replaces it
         return found.commits
 
     def clear_away(self, commit: Commit) -> None:
@@ -186,16 +184,7 @@ class CommitFile:
 
     def mark(self, number: int) -> None:
         """Note that a commit is durable; without that it is only less certain, so this may fail."""
-        data = frame(_NUMBER.pack(number))
-        with suppress(Stopped, OSError):
-            if self._mark_bytes >= MARK_BYTES:
-                self._disk.replace(MARK, data)
-                self._mark_bytes = 0
-            else:
-                before, self._mark_bytes = self._mark_bytes, MARK_BYTES
-                self._disk.append(MARK, data)
-                self._mark_bytes = before
-            self._mark_bytes += len(data)
+        self._marks.add(_NUMBER.pack(number))
 
 
 def _twice(commit: Commit) -> bytes:

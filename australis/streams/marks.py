@@ -36,11 +36,11 @@ class Marks:
     def add(self, mark: bytes) -> None:
         """Write a mark; a full disk only leaves it out."""
         if self._bytes >= MAX_BYTES:
-            with suppress(Stopped):
+            with suppress(Stopped, OSError):
                 self.begin(mark)
             return
         before, self._bytes = self._bytes, MAX_BYTES
-        with suppress(Stopped):
+        with suppress(Stopped, OSError):
             data = frame(mark)
             self._disk.append(self._name, data)
             self._bytes = before + len(data)

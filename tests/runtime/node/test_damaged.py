@@ -11,6 +11,7 @@ from runtime.node.test_loss import events
 from runtime.node.test_reference_lanes import BASE, DIAGRAM, Lanes
 
 from australis.diagram import diagram_file
+from australis.kernel.errors import Damaged
 from australis.protocols.dpc.effects import Checkpoint, Checkpointed, RestoredLog
 from australis.runtime.files import FileDisk
 from australis.runtime.overview import troubles
@@ -169,3 +170,19 @@ def test_an_old_copy_of_a_source_is_not_read_and_both_sides_say_why(tmp_path: Pa
         assert inputs["s1"]["went_back"] is not None
         assert inputs["s2"]["went_back"] is None
         assert equal_logs(c)
+
+
+def test_a_damaged_log_of_a_source_stops_its_node_with_the_file_and_the_remedy(
+    tmp_path: Path,
+) -> None:
+    with SmallCluster(tmp_path, max_delay="10 s") as c:
+        c.until(lambda: c.pushed["s1"] > 20)
+        c.stop("e1")
+        log = tmp_path / "state" / "e1" / "sources" / "s1" / "log"
+        flip(segments(log)[0], 14)
+        with pytest.raises(Damaged, match="put it back as it was") as error:
+            c.start("e1")
+        assert str(log) in str(error.value)
+        (event,) = events(c, "e1", "state_damaged")
+        assert (event["stream"], event["file"]) == ("s1", str(segments(log)[0]))
+        assert event["set_aside"] is None

@@ -68,7 +68,7 @@ from australis.runtime.listener import raise_descriptor_limit
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
 from australis.runtime.node.clocks import Clocks, WallWatch
-from australis.runtime.node.damaged import Damages
+from australis.runtime.node.damaged import Damages, damaged_source
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
@@ -446,7 +446,11 @@ class Node:
         disk = FileDisk(self._layout.source_log(stream))
         self._disks.append(disk)
         size = self._segment_bytes(stream)
-        log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
+        try:
+            log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
+        except Damaged as error:
+            self._damages.found(stream, error, disk.directory)
+            raise damaged_source(stream, error, disk.directory) from error
         if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
             base = self.base_bucket
             # A log that begins anew is told from an earlier one by its digest, from the first on;
@@ -586,6 +590,7 @@ class Node:
             on_error,
             lambda: self._sink_went_on(machine),
             self.events.tell,
+            self.log_damaged,
         )
         self.sinks[machine] = follower
         self._machines.open(ClientHost(client, self, follower))

@@ -63,7 +63,13 @@ from australis.reference import ReferenceEngine
 from australis.runtime.certs import Credentials, caller
 from australis.runtime.certs import load as load_credentials
 from australis.runtime.checks import check_parts
-from australis.runtime.files import DirectoryLock, FileDisk, make_directory, refuse_links
+from australis.runtime.files import (
+    DirectoryLock,
+    FileDisk,
+    damage_in,
+    make_directory,
+    refuse_links,
+)
 from australis.runtime.json_values import iso_time
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
@@ -432,7 +438,8 @@ class Node:
         disk = FileDisk(self._layout.source_log(stream))
         self._disks.append(disk)
         size = self._segment_bytes(stream)
-        log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
+        with damage_in(disk.directory):
+            log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
         if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
             base = self.base_bucket
             # A log that begins anew is told from an earlier one by its digest, from the first on;

@@ -227,7 +227,10 @@ class ReplicaHost(LogHost):
         self.engine.run_stable(e)
 
     def _ship(self, e: ShipSnapshot) -> None:
-        self._node.send(self.name, e.to, self.engine.shipment(e))
+        try:
+            self._node.send(self.name, e.to, self.engine.shipment(e))
+        except Damaged as error:
+            self._node.log_damaged(self.name, e.stream, error)
 
 
 class SourceHost(LogHost):

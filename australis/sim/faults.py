@@ -43,6 +43,19 @@ class Kind(Enum):
     """Every message from the first node to the second takes longer."""
 
 
+class Lie(Enum):
+    """A kind of fault of a disk, which gives back something else than what was written."""
+
+    ROT = "rot"
+    """Bits of a bucket of a log flip."""
+    LOST_WRITE = "lost write"
+    """The node dies, and the latest writes of a log are gone though they were synced."""
+    MISDIRECTED = "misdirected write"
+    """The node dies, and a part of a log has been written over."""
+    OLD_COPY = "old copy"
+    """The node dies, and an old copy of its disk is put back, `extra_us` old."""
+
+
 class Planned(Protocol):
     """One entry of a run's schedule; it has a duration if it has a field `lasts_us`."""
 
@@ -72,13 +85,13 @@ class Moment:
 class Fault:
     """A fault that is mended after a while."""
 
-    kind: Kind
+    kind: Kind | Lie
     at_us: int
     lasts_us: int
     node: str
     other: str = ""
     extra_us: int = 0
-    """For a slow link, how much longer each message takes."""
+    """For a slow link, how much longer each message takes; for an old copy, how old it is."""
 
     @property
     def until_us(self) -> int:

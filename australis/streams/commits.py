@@ -73,7 +73,7 @@ def read_commits(disk: Disk) -> Found:
     data = disk.read(COMMITS, 0, size) if (size := disk.size(COMMITS)) else b""
     frames = list(whole_frames(data))
     commits, broken, end = [], [], 0
-    for offset, payload, twin in _pairs(frames, data):
+    for offset, payload, twin in _pairs(frames):
         if offset > end:
             raise damaged(COMMITS, end)
         commits.append(_decode(payload, end))
@@ -86,19 +86,20 @@ def read_commits(disk: Disk) -> Found:
     return Found(commits, min(end, size), broken)
 
 
-def _pairs(frames: list[tuple[int, bytes]], data: bytes) -> Iterator[tuple[int, bytes, int | None]]:
+def _pairs(frames: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, int | None]]:
     """The offset and payload of each commit, and where a copy of it is broken, if one is."""
     whole = dict(frames)
     at = 0
-    while (first := next((o for o, _ in frames if o >= at), None)) is not None:
-        payload = whole[first]
+    for offset, payload in frames:
+        if offset < at:
+            continue  # the second copy of the commit before
         length = HEAD_SIZE + len(payload)
-        if first == at:
+        if offset == at:
             twin = None if whole.get(at + length) == payload else at + length
-        elif first == at + length:
+        elif offset == at + length:
             twin = at
         else:
-            yield first, payload, None
+            yield offset, payload, None
             return
         yield at, payload, twin
         at += 2 * length

@@ -164,7 +164,7 @@ class SourceMachine:
             self.trimmed_upto,
             self.end,
             overlay=True,
-            digest=digest,
+            digest=digest if self.went_back is None else None,
             restored_upto=self.restored_upto,
             went_back=self.went_back,
         )
@@ -293,6 +293,11 @@ class ClientMachine:
                         return self._reply(sender, message, now)
             case TimerFired():
                 return self._tick(now)
+            case LogDamaged(bucket=bucket) if bucket <= self.input.have:
+                # The application could not read it in the log of its own node.
+                self.input.restart_after(bucket - 1)
+                self._taken = min(self._taken, bucket - 1)
+                return [self._ask(node, now) for node in self.monitors]
             case Consumed(upto=upto, taken=taken):
                 self._consumed = max(self._consumed, upto)
                 self._taken = max(self._taken, upto, taken)

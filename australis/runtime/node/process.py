@@ -66,7 +66,6 @@ from australis.runtime.checks import check_parts
 from australis.runtime.files import (
     DirectoryLock,
     FileDisk,
-    damage_in,
     make_directory,
     refuse_links,
 )
@@ -74,7 +73,7 @@ from australis.runtime.json_values import iso_time
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
 from australis.runtime.node.clocks import Clocks
-from australis.runtime.node.damaged import Damages
+from australis.runtime.node.damaged import Damages, damaged_source
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
@@ -438,8 +437,11 @@ class Node:
         disk = FileDisk(self._layout.source_log(stream))
         self._disks.append(disk)
         size = self._segment_bytes(stream)
-        with damage_in(disk.directory):
+        try:
             log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
+        except Damaged as error:
+            self._damages.found(stream, error, disk.directory)
+            raise damaged_source(stream, error, disk.directory) from error
         if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
             base = self.base_bucket
             # A log that begins anew is told from an earlier one by its digest, from the first on;
@@ -577,6 +579,7 @@ class Node:
             on_error,
             lambda: self._sink_went_on(machine),
             self.events.tell,
+            self.log_damaged,
         )
         self.sinks[machine] = follower
         self._machines.open(ClientHost(client, self, follower))

@@ -14,9 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from australis.kernel.errors import Damaged
 from australis.kernel.ids import unpack_id
 from australis.kernel.machine import Event
-from australis.protocols.dpc.effects import Consumed
+from australis.protocols.dpc.effects import Consumed, LogDamaged
 from australis.protocols.dpc.proxies import Insertions, LoggedInsertions, Skipped
 from australis.protocols.dpc.spans import Span
 from australis.runtime.node.events import ERROR, WARNING, Tell, tell_nobody
@@ -45,7 +46,9 @@ class SinkFollower:
         on_error: Callable[[BaseException], None],
         on_progress: Callable[[], None],
         tell: Tell = tell_nobody,
+        on_damaged: Callable[[str, str, Damaged], None] = lambda machine, stream, error: None,
     ) -> None:
+        """A follower that tells `on_damaged` which machine's log it could not read."""
         self.name = name
         self.stream = stream
         self.rows = 0
@@ -60,6 +63,9 @@ class SinkFollower:
         self._on_error = on_error
         self._on_progress = on_progress
         self._tell = tell
+        self._on_damaged = on_damaged
+        self._reads_again = False
+        """Whether what the proxy had delivered is dropped until it has gone back."""
         self.gone: list[tuple[int, int]] = []
         """The buckets (after, upto] that it was told are no longer kept, since it was started."""
         self._waiting: deque[Span | Skipped] = deque()
@@ -141,8 +147,15 @@ class SinkFollower:
         overdue = self._stop_by is not None and time.monotonic() > self._stop_by
         return overdue or bool(getattr(self._writer, "abandoned", False))
 
+    def _is_dropped(self, what: Span | Skipped) -> bool:
+        """Whether this was delivered before the proxy went back to a damaged bucket."""
+        self._reads_again &= what.after > self._taken
+        return self._reads_again
+
     def _skip(self, gap: Skipped) -> None:
         """Go on behind tuples that are gone, and say which."""
+        if self._is_dropped(gap):
+            return
         why = f"the buckets {gap.after + 1} to {gap.upto} of '{self.stream}' are no longer kept"
         self.gone.append((gap.after, gap.upto))
         told = {"sink": self.name, "after": gap.after, "upto": gap.upto, "why": why}
@@ -165,6 +178,20 @@ class SinkFollower:
             return self._waiting.popleft() if self._waiting else None
 
     def _write(self, span: Span) -> None:
+        if self._is_dropped(span):
+            return
+        try:
+            self._write_all(span)
+        except Damaged as error:
+            if error.bucket is None or not span.log:
+                raise
+            # The proxy reads that bucket from another replica, or is told that it is gone.
+            self._taken = max(self._taken, error.bucket - 1)
+            self._reads_again = True
+            self._on_damaged(span.log, self.stream, error)
+            self._post(self.name, LogDamaged(self.stream, error.bucket))
+
+    def _write_all(self, span: Span) -> None:
         for batch in self._batches(span):
             new = after(batch, self._last_id)
             if new.num_rows:

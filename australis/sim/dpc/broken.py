@@ -41,6 +41,7 @@ from australis.protocols.dpc.subscribers import Subscribers
 from australis.sim.dpc import broken_lanes as lanes
 from australis.sim.dpc.broken_choices import CHOICE_VARIANTS
 from australis.sim.dpc.broken_clocks import CLOCK_VARIANTS
+from australis.sim.dpc.broken_disks import DISK_VARIANTS
 from australis.sim.dpc.broken_logs import LOG_VARIANTS
 from australis.sim.dpc.broken_loss import LOSS_VARIANTS
 from australis.sim.dpc.broken_sources import SOURCE_VARIANTS
@@ -456,8 +457,8 @@ VARIANTS: Mapping[str, Variant[Scenario]] = {
 } | {
     "shows before logging": Variant(
         *("shows before logging", str(ShowsBeforeLogging.__doc__)),
-        # Who has read such tuples notices that the source's log is another one.
-        *(_with(source_host=ShowsBeforeLogging), ("differences",)),
+        # Who has read such tuples shows that the source's log has gone back.
+        *(_with(source_host=ShowsBeforeLogging), ("disks",)),
         preset="crashes",
     ),
     "k times D": Variant(
@@ -471,4 +472,5 @@ VARIANTS: Mapping[str, Variant[Scenario]] = {
     **_OF_PRECISION,
     **CHOICE_VARIANTS,
     **LOG_VARIANTS,
+    **DISK_VARIANTS,
 }

@@ -153,6 +153,7 @@ class ReplicaHost(DpcHost):
     """A node with a CPU that does one thing at a time, tentative work first."""
 
     machine: ReplicaMachine
+    store_class = LaneStore
 
     def __init__(
         self,
@@ -171,7 +172,7 @@ class ReplicaHost(DpcHost):
         self._costs = costs
         self._rng = rng
         self.slowness = 1
-        self.stores = {stream: LaneStore(e.initial) for stream, e in engines.items()}
+        self.stores = {stream: self.store_class(e.initial) for stream, e in engines.items()}
         self._states: dict[str, Any] = {}
         self._forks: dict[str, tuple[int, Any]] = {}
         self._urgent: list[tuple[int, int, int, RunTentative]] = []
@@ -193,6 +194,9 @@ class ReplicaHost(DpcHost):
 
     def boot(self, *, fresh: bool = False) -> None:
         """Start with the content of the disk."""
+        for stream, store in self.stores.items():
+            if not store.lost:
+                self._refuse_damage(stream, store)
         self._states = {stream: store.state for stream, store in self.stores.items()}
         self._committed = {s: (store.state, store.upto) for s, store in self.stores.items()}
         self._forks.clear()
@@ -205,6 +209,13 @@ class ReplicaHost(DpcHost):
         lanes = tuple(store.restored(s, self._max_bytes(s)) for s, store in whole.items())
         lost = tuple(s for s in self.stores if s not in whole)
         self.start(machine, Started(self.incarnation + 1, lanes, lost, fresh))
+
+    def _refuse_damage(self, stream: str, store: LaneStore) -> None:
+        try:
+            store.refuse_damage()
+        except Damaged as error:
+            self.probe.damaged(self.name, stream, error)
+            store.begin_as_new(self._engines[stream].initial)
 
     def _fits_after(self, stream: str) -> int:
         return self.log(stream).fits_after(self._max_bytes(stream))
@@ -439,6 +450,10 @@ class SourceHost(DpcHost):
         """The log of the source."""
         return self._log
 
+    def put_back(self, log: SimLog) -> None:
+        """Have another log on the disk from now on."""
+        self._log = log
+
     def limit(self, effect: LimitSource) -> None:
         """Take no tuples beyond this bucket for now."""
         self._limit = effect.upto
@@ -450,6 +465,11 @@ class SourceHost(DpcHost):
         self._down_upto = now // bucket_us if self.incarnation else -1
         self._closing = False
         log = self._log
+        try:
+            log.refuse_damage()
+        except Damaged as error:  # it stays down: nobody can give it back
+            self.probe.damaged(self.name, self.name, error)
+            return
         # What reached the disk before a crash is logged, whether or not it was synced.
         self.probe.entered(self.name, log.read(log.trimmed_upto, log.end), self.world.now)
         digest = log.digest(log.end)

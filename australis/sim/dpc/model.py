@@ -15,6 +15,7 @@ from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
 from australis.sim.dpc.checkers.differences import DifferencesAnnounced
+from australis.sim.dpc.checkers.disks import DamageTold
 from australis.sim.dpc.checkers.entered import EntryTimesKnown
 from australis.sim.dpc.checkers.kept import KeptUpstream
 from australis.sim.dpc.checkers.logs import EqualLogs
@@ -45,7 +46,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     *(BoundedBuffers, KeptUpstream, EveryRowOnce, OneLog, Acknowledged),
     *(BoundedDelay, ShortFailuresMasked, ForwardProgress, OneAtATime, DifferencesAnnounced),
     EntryTimesKnown,
-    *(Precision, LossTold, BoundedLogs),
+    *(Precision, LossTold, BoundedLogs, DamageTold),
 )
 
 

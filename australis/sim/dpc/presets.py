@@ -38,7 +38,7 @@ from australis.sim.dpc.engine import Digest, DigestEngine, PlanEngine
 from australis.sim.dpc.event_source import EventSources
 from australis.sim.dpc.hosts import Costs
 from australis.sim.dpc.run import Scenario
-from australis.sim.faults import Fault, Kind, draw_faults
+from australis.sim.faults import Fault, Kind, Lie, draw_faults
 from australis.sim.harness.model import Preset
 from australis.sim.network import Link
 from australis.streams.schema import TIMESTAMP, TupleType, parse_schema
@@ -384,6 +384,59 @@ def _loss(seed: int, chance: SeedTree) -> Scenario:
     )
 
 
+def _disks(seed: int, chance: SeedTree) -> Scenario:
+    """Disks that lie, those of replicas beside other faults, or that of a source.
+
+    Of each fragment one replica's disk lies at most: what all of them have lost is another preset.
+    """
+    rng = chance.stream("options")
+    topology = replicate(rng.choice([_chain, _diamond, _joined, _tree])(3), {})
+    options = DpcOptions(
+        bucket_us=SECOND,
+        heartbeat_us=250 * MILLISECOND,
+        max_delay_us=4 * SECOND,
+        batch_buckets=rng.choice((1, 4)),
+        checkpoint_batches=rng.choice((1, 2, 5)),
+    )
+    rng = chance.stream("lies")
+    if rng.random() < 0.3:
+        faults = _source_lies(rng, topology)
+    else:
+        faults = tuple(sorted(_replicas_lie(rng, topology), key=lambda f: f.at_us))
+    return _scenario(
+        seed, topology, options, faults, on_arrow=rng.random() < 0.2, safety_us=60 * SECOND
+    )
+
+
+def _source_lies(rng: Random, topology: Topology) -> tuple[Fault, ...]:
+    """One source goes back; then replicas may be restarted too, which forget what they know."""
+    source = rng.choice(list(topology.sources))
+    kind = rng.choice((Lie.OLD_COPY, Lie.LOST_WRITE, Lie.MISDIRECTED))
+    at, lasts = rng.randrange(15, 30) * SECOND, rng.randrange(1, 4) * SECOND
+    lie = Fault(kind, at, lasts, source, extra_us=rng.randrange(5, 10) * SECOND)
+    readers = [r.name for r in topology.replicas if source in r.producers]
+    restarts = rng.random() < 0.5
+    return (lie, *(Fault(Kind.CRASH, at, 3 * SECOND, r) for r in readers if restarts))
+
+
+def _replicas_lie(rng: Random, topology: Topology) -> list[Fault]:
+    faults: list[Fault] = []
+    for replica in topology.replicas:
+        taken = {f.node for f in faults if isinstance(f.kind, Lie)}
+        if taken & {replica.name, *replica.peers} or rng.random() < 0.4:
+            continue
+        kind = rng.choice(list(Lie))
+        at, lasts = rng.randrange(15, 30) * SECOND, rng.randrange(1, 4) * SECOND
+        faults.append(Fault(kind, at, lasts, replica.name, extra_us=rng.randrange(2, 9) * SECOND))
+        if kind is Lie.ROT:  # some consumer is behind, and reads the bucket later
+            reader = node_of(rng.choice(rng.choice(replica.outputs).consumers))
+            faults.append(Fault(Kind.ISOLATE, at - 8 * SECOND, 9 * SECOND, reader))
+        if rng.random() < 0.3:
+            other = rng.choice(topology.replicas).name
+            faults.append(Fault(Kind.CRASH, at + 3 * SECOND, 2 * SECOND, other))
+    return faults
+
+
 def _absent(seed: int, chance: SeedTree) -> Scenario:
     """Clients and one replica leave, for ever or until their leases are over; logs are bounded."""
     rng = chance.stream("options")
@@ -627,6 +680,7 @@ PRESETS = {
     "lite": Preset("a small diagram with a few faults, for a first look", _lite),
     "bounded": Preset("outages longer than logs reach back", _bounded),
     "loss": Preset("all replicas of a fragment lose their disks", _loss),
+    "disks": Preset("disks that give back something else than what was written", _disks),
     "absent": Preset("consumers that leave for ever or for long, and bounded logs", _absent),
     "flapping": Preset("one source after the other is cut off: one is always down", _flapping),
     "idle": Preset("sources with times of their own that give no rows for a while", _idle),

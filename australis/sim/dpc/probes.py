@@ -20,6 +20,7 @@ from australis.protocols.dpc.effects import (
 )
 from australis.protocols.dpc.messages import Bucket, Heartbeat, TentativeData
 from australis.protocols.dpc.replica import ReplicaMachine
+from australis.sim.faults import Lie
 
 
 class Violation(Exception):
@@ -95,6 +96,9 @@ class Checker:
 
     def went_back(self, node: str, effect: AnnounceWentBack) -> None:
         """A source, or one that reads it, finds that its log has gone back, or no longer."""
+
+    def lied(self, node: str, stream: str, kind: Lie, lost: int) -> None:
+        """A disk gives back something else; so many of the latest buckets of a log are gone."""
 
     def damaged(self, node: str, stream: str, error: Damaged) -> None:
         """A node finds that what it has stored of a stream is damaged."""

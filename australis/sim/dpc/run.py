@@ -23,6 +23,7 @@ from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
 from australis.sim.dpc.checkers.differences import DifferencesAnnounced
+from australis.sim.dpc.checkers.disks import DamageTold
 from australis.sim.dpc.checkers.entered import EntryTimesKnown
 from australis.sim.dpc.checkers.kept import KeptUpstream
 from australis.sim.dpc.checkers.logs import EqualLogs
@@ -40,12 +41,13 @@ from australis.sim.dpc.engine import DifferingEngine, SharedEngine
 from australis.sim.dpc.event_source import EventSources, EventTimeHost
 from australis.sim.dpc.hosts import ClientHost, Costs, ReplicaHost, SourceHost
 from australis.sim.dpc.inflict import DpcInflictor
+from australis.sim.dpc.lies import LyingDisks
 from australis.sim.dpc.oracle import Oracle
 from australis.sim.dpc.pairs import MemberHost, Producers, SimWitness
 from australis.sim.dpc.probes import Checker, Probe, Violation
 from australis.sim.dpc.store import SimLog
 from australis.sim.dpc.truth import Truth
-from australis.sim.faults import EXTRA_US, Fault, Kind
+from australis.sim.faults import EXTRA_US, Fault, Kind, Lie
 from australis.sim.network import Link, Network
 from australis.sim.world import Clock, World
 
@@ -153,6 +155,7 @@ class Run:
         chance = SeedTree(scenario.seed)
         self.world = World(Network(chance.stream("network"), scenario.link), trace)
         self._steps = chance.stream("steps")
+        self._disks = LyingDisks(chance.stream("lies"))
         self.engines = {s: SharedEngine(make()) for s, make in scenario.engines.items()}
         self.oracle = Oracle(topology.plans, self.engines)
         self.clients = {c.name: c.stream for c in topology.clients}
@@ -162,6 +165,7 @@ class Run:
         self.coverage = Coverage()
         bounded = scenario.options.keep_log is not None
         self.loss = LossTold(topology, scenario.faults, self.clients, bounded, let_go, self._has)
+        self.damage = DamageTold(topology, self.oracle, self._log)
         self.producers: dict[str, Producers] = {}
         self.members: dict[str, list[MemberHost]] = {}
         """The proxies of the sources that have two."""
@@ -171,10 +175,11 @@ class Run:
             Subscribed(),
             BoundedBuffers(scenario.options),
             KeptUpstream(
-                {f.node for f in scenario.faults if f.kind is Kind.WIPE} | let_go,
+                {f.node for f in scenario.faults if f.kind in (Kind.WIPE, *Lie)} | let_go,
                 behind_losses(topology, scenario.faults),
             ),
             self.loss,
+            self.damage,
             DifferencesAnnounced(
                 topology,
                 scenario.options.heartbeat_us,
@@ -215,7 +220,8 @@ class Run:
     def _timely(self) -> list[Checker]:
         """The checkers that depend on when each part really worked."""
         s = self.scenario
-        truth = Truth(s.topology, s.faults, s.options, s.safety_us)
+        faults = tuple(f for f in s.faults if isinstance(f.kind, Kind))
+        truth = Truth(s.topology, faults, s.options, s.safety_us)
         hops = self._hops
         hop_us = s.link.latency_us + s.link.jitter_us + s.costs.longest_us(s.options.batch_buckets)
         slack = hops * (hop_us + self._error_us) + 2 * s.source_skew_us + self._drift_us
@@ -235,7 +241,7 @@ class Run:
         if isinstance(s.source_host, EventSources):
             # After an outage a source may give no rows for a while, and hold the others back.
             shortest -= s.source_host.holds_back_us + s.options.bucket_us
-        if s.loses_states:
+        if s.loses_states or faults != s.faults:
             return []
         if s.topology.pairs and not s.masks_source_faults:
             return [self.delay]
@@ -407,7 +413,9 @@ class Run:
         try:
             self._boot()
             s = self.scenario
-            DpcInflictor(self.world, s.link, s.options.bucket_us, self._step_us).plan(s.faults)
+            DpcInflictor(self.world, s.link, s.options.bucket_us, self._step_us, self._disks).plan(
+                s.faults
+            )
             self.world.run(self.scenario.safety_us)
             self._heal_and_drain()
         except Violation as found:
@@ -452,10 +460,18 @@ class Run:
             raise Violation("liveness", f"after everything healed: {why}")
         self.probe.finish()
 
+    def _give_up(self) -> None:
+        """Expect nothing more of any client: a source waits for its operator."""
+        for client in self.clients:
+            self.corrected.give_up(client)
+
     def pending(self) -> str:
         """Why the run has not converged yet; empty if it has."""
         if self.scenario.differs is not None:
             return ""  # replicas that differ wait for their operator
+        if self.damage.ended:
+            self._give_up()
+            return ""
         safe = self.scenario.safety_us // self.scenario.options.bucket_us - 2
         ended = self.loss.ended
         for client, end in self.stable.end.items():

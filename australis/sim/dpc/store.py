@@ -8,22 +8,32 @@ the platter; a torn record is dropped (the log's own tests show that it is recog
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 from msgspec.structs import replace
 
+from australis.kernel.errors import Damaged
 from australis.protocols.dpc.effects import RestoredLog
 from australis.protocols.dpc.messages import Bucket, LogDigest
 from australis.streams.digest import hash_of, plus
 
 
 class SimLog:
-    """The stable log of one stream."""
+    """The stable log of one stream.
+
+    A disk that lies makes it rotten in some buckets, cuts it back, or writes over a part of it.
+    """
 
     def __init__(self) -> None:
+        self.rotten: set[int] = set()
+        """The buckets whose tuples are not what was written."""
+        self.overwritten = False
+        self.mark = -1
+        """The last bucket that is known to have been synced."""
         self.trimmed_upto = -1
         self.end = -1
         self._buckets: dict[int, Bucket] = {}
@@ -60,19 +70,33 @@ class SimLog:
 
     def sync(self) -> None:
         """Make all appended buckets durable."""
-        self._synced = self.end
+        self._synced = self.mark = self.end
 
     def read(self, after: int, upto: int) -> tuple[Bucket, ...]:
         """The buckets (after, upto]."""
-        return tuple(self._buckets[n] for n in range(after + 1, upto + 1))
+        return tuple(self.listed(after, upto))
 
-    def listed(self, after: int, upto: int) -> tuple[Bucket, ...]:
-        """The same buckets as `read` gives: every bucket is listed."""
-        return self.read(after, upto)
+    def listed(self, after: int, upto: int) -> Iterator[Bucket]:
+        """The same buckets one by one, all of them, up to one that is rotten."""
+        for number in range(after + 1, upto + 1):
+            yield self._rotten(number) if number in self.rotten else self._buckets[number]
+
+    def _rotten(self, number: int) -> Bucket:
+        """Refuse a bucket whose checksum does not fit its tuples."""
+        error = Damaged(f"bucket {number} is damaged")
+        error.bucket = number
+        raise error
+
+    def refuse_damage(self) -> None:
+        """Raise `Damaged` as the real log does when it is opened (`streams.log`)."""
+        if self.overwritten:
+            raise Damaged("the head of a bucket is damaged")
+        if self.mark > self.end:
+            raise Damaged(f"the log ends with bucket {self.end}, but {self.mark} was synced")
 
     def entry_times(self, after: int, upto: int) -> tuple[Bucket, ...]:
         """The buckets (after, upto] without their tuples."""
-        return tuple(replace(b, batch=None) for b in self.read(after, upto))
+        return tuple(replace(self._buckets[n], batch=None) for n in range(after + 1, upto + 1))
 
     def digest(self, bucket: int) -> LogDigest:
         """The rolling digest up to a bucket."""
@@ -81,7 +105,7 @@ class SimLog:
 
     def digests(self, after: int, upto: int) -> tuple[tuple[int, int], ...]:
         """The digests up to each of the buckets (after, upto]."""
-        return tuple((b.number, b.digest) for b in self.read(after, upto))
+        return tuple((n, self._buckets[n].digest) for n in range(after + 1, upto + 1))
 
     def note_entries(self, after: int, runs: Sequence[tuple[int, int]]) -> None:
         """Do nothing: a bucket is kept with its entry time."""
@@ -93,6 +117,7 @@ class SimLog:
         for number in range(self.trimmed_upto + 1, upto + 1):
             del self._buckets[number], self._ends[number]
         self.trimmed_upto = max(self.trimmed_upto, upto)
+        self.rotten = {n for n in self.rotten if n > upto}
 
     def begin_at(self, bucket: int, digest: LogDigest | None = None) -> None:
         """Begin a new log after this bucket, with the digest of one that goes on there."""
@@ -100,14 +125,43 @@ class SimLog:
         self._ends.clear()
         self._dropped = 0
         self._base = digest or LogDigest(bucket, bucket, 0)
-        self.trimmed_upto = self.end = self._synced = bucket
+        self.trimmed_upto = self.end = self._synced = self.mark = bucket
+        self.rotten.clear()
+        self.overwritten = False
 
     def crash(self, rng: Random) -> None:
         """Lose unsynced records, except for those that happened to survive."""
-        kept = rng.randint(self._synced, self.end)
-        for number in range(kept + 1, self.end + 1):
+        self._cut(rng.randint(self._synced, self.end))
+
+    def _cut(self, end: int) -> None:
+        for number in range(end + 1, self.end + 1):
             del self._buckets[number], self._ends[number]
-        self.end = self._synced = kept
+        self.rotten = {n for n in self.rotten if n <= end}
+        self.end = self._synced = end
+
+    # --- a disk that lies -------------------------------------------------------------------
+
+    def lose(self, buckets: int, *, marked: bool) -> int:
+        """Lose the latest synced buckets, and maybe what says that they were synced too; returns
+        how many are lost."""
+        end = max(self.trimmed_upto, self.end - buckets)
+        lost = self.end - end
+        self._cut(end)
+        if not marked:
+            self.mark = end
+        return lost
+
+    def copy(self) -> SimLog:
+        """A copy of it as it is now."""
+        other = copy(self)
+        other._buckets, other._ends = dict(self._buckets), dict(self._ends)
+        other.rotten = set(self.rotten)
+        return other
+
+    def tuples(self, most: int) -> list[int]:
+        """The newest buckets that hold tuples."""
+        found = [n for n, bucket in self._buckets.items() if bucket.batch is not None]
+        return found[-most:]
 
     def has(self, bucket: int) -> bool:
         """Whether it holds a bucket."""
@@ -120,8 +174,10 @@ class SimLog:
 class LaneStore:
     """A stream's log and the checkpoint of the lane that computes it."""
 
+    log_class = SimLog
+
     def __init__(self, state: Any) -> None:
-        self.log = SimLog()
+        self.log = self.log_class()
         self.upto = -1
         self.state = state
         self.lost = False
@@ -155,10 +211,27 @@ class LaneStore:
 
     def wipe(self, state: Any) -> None:
         """Lose the checkpoint and the log."""
-        self.log = SimLog()
+        self.log = self.log_class()
         self.state, self.upto = state, -1
         self.read = ()
         self.lost = True
+
+    def refuse_damage(self) -> None:
+        """Raise `Damaged` as the real lanes do when they open an output."""
+        self.log.refuse_damage()
+        if self.upto > self.log.end:
+            raise Damaged(f"the log ends with bucket {self.log.end}, before its checkpoint")
+
+    def begin_as_new(self, state: Any) -> None:
+        """Set aside what is damaged, and begin with nothing."""
+        self.wipe(state)
+        self.lost = False
+
+    def copy(self) -> LaneStore:
+        """A copy of it as it is now."""
+        other = copy(self)
+        other.log = self.log.copy()
+        return other
 
     def restored(self, stream: str, max_bytes: int | None = None) -> RestoredLog:
         """The content of the disk, for a node that starts."""

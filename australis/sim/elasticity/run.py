@@ -9,10 +9,10 @@ from australis.kernel.trace import Trace
 from australis.sim.elasticity.checks import Checks
 from australis.sim.elasticity.schedule import Schedule
 from australis.sim.elasticity.watch import WatchedFloor
-from australis.sim.faults import Fault, Inflictor, Kind
+from australis.sim.faults import Fault, Inflictor, Kind, Lie
 from australis.sim.harness.model import Violation
 
-COUNTED = {
+COUNTED: dict[Kind | Lie, str] = {
     Kind.CRASH: "crashes",
     Kind.PAUSE: "pauses",
     Kind.CUT: "cuts",

@@ -26,6 +26,7 @@ from australis.protocols.dpc.effects import (
     Consumed,
     Deliver,
     LimitSource,
+    LogDamaged,
     RestoredLog,
     SendHead,
     SendLog,
@@ -213,6 +214,15 @@ def test_a_client_that_holds_the_log_acknowledges_what_its_application_has_consu
     assert acknowledged(c.timer()) == {1}, "never less than before"
     c.event(Consumed(9))
     assert acknowledged(c.timer()) == {3}, "never more than it has received"
+
+
+def test_a_client_goes_back_to_a_bucket_that_its_application_could_not_read() -> None:
+    c = Client(hold=True)
+    c.stable(-1, 5)
+    effects = c.event(LogDamaged("x", 3))
+    assert {h.wants[0].have for _, h in sent(Heartbeat, effects)} == {2}
+    assert c.stable(2, 4, sender="x2") == ["S3", "S4"]
+    assert not c.event(LogDamaged("x", 9)), "it has not read that far"
 
 
 def test_a_client_that_holds_the_log_begins_where_it_was() -> None:

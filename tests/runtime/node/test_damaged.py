@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runtime.node.small_cluster import SmallCluster
@@ -11,12 +12,18 @@ from runtime.node.test_loss import events
 from runtime.node.test_reference_lanes import BASE, DIAGRAM, Lanes
 
 from australis.diagram import diagram_file
+from australis.diagram.fragments import cut
+from australis.kernel.errors import Damaged
 from australis.protocols.dpc.effects import Checkpoint, Checkpointed, RestoredLog
 from australis.runtime.files import FileDisk
+from australis.runtime.logs import SharedLog, encode_state
+from australis.runtime.node.lanes import LaneSettings
+from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.overview import troubles
 from australis.runtime.testbed import computed
 from australis.streams.commits import COMMITS, MARK
 from australis.streams.frames import scan_frames
+from australis.streams.soutput import OutputState, SOutput
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -169,3 +176,60 @@ def test_an_old_copy_of_a_source_is_not_read_and_both_sides_say_why(tmp_path: Pa
         assert inputs["s1"]["went_back"] is not None
         assert inputs["s2"]["went_back"] is None
         assert equal_logs(c)
+
+
+def test_a_damaged_log_of_a_source_stops_its_node_with_the_file_and_the_remedy(
+    tmp_path: Path,
+) -> None:
+    with SmallCluster(tmp_path, max_delay="10 s") as c:
+        c.until(lambda: c.pushed["s1"] > 20)
+        c.stop("e1")
+        log = tmp_path / "state" / "e1" / "sources" / "s1" / "log"
+        flip(segments(log)[0], 14)
+        with pytest.raises(Damaged, match="put it back as it was") as error:
+            c.start("e1")
+        assert str(log) in str(error.value)
+        (event,) = events(c, "e1", "state_damaged")
+        assert (event["stream"], event["file"]) == ("s1", str(segments(log)[0]))
+        assert event["set_aside"] is None
+
+
+def test_a_checkpoint_of_spark_newer_than_its_log_begins_as_new(tmp_path: Path) -> None:
+    """Spark would go on behind the missing micro-batches, and nobody would notice the hole."""
+    diagram = diagram_file.load(DIAGRAM, "lanes.yaml")
+    known = computed(diagram, Path(), BASE + 60)
+    ((plan,),) = (fragment.plans for fragment in cut(diagram))
+    found: list[str] = []
+
+    def opened() -> RestoredLog:
+        settings = LaneSettings(on_damaged=lambda s, e, d, to: found.append(str(e)))
+        nothing: Any = None
+        lanes = SparkLanes(
+            *({"counts": plan}, known.schemas, diagram.buckets, tmp_path, nothing),
+            *(Path(), nothing, nothing, settings),
+        )
+        restored = lanes.restore("counts", BASE)
+        lanes.close()
+        return restored
+
+    opened()
+    schema = known.schemas["counts"]
+    log = SharedLog(FileDisk(tmp_path / "logs" / "counts"), schema, diagram.buckets)
+    empty = SOutput(schema, diagram.buckets).row_schema.empty_table()
+    end_us = diagram.buckets.end(BASE + 6)
+    log.append([], end_us, encode_state(OutputState(4, end_us, empty, BASE + 5, BASE + 6)))
+    checkpoint = tmp_path / "checkpoints" / "counts"
+    for batch in (4, 5):
+        for name in ("offsets", "commits"):
+            (checkpoint / name).mkdir(parents=True, exist_ok=True)
+            offsets = f'v1\n{{"batchWatermarkMs": 0}}\n{{"bucket": {BASE + batch + 2}}}'
+            (checkpoint / name / str(batch)).write_text(offsets)
+        if batch == 4:
+            assert opened().upto == BASE + 6
+            assert not found
+    restored = opened()
+    assert (restored.upto, restored.end) == (BASE, BASE)
+    assert found == [
+        "the log of 'counts' ends with micro-batch 4, before its checkpoint, which has 5"
+    ]
+    assert (tmp_path / "damaged" / "counts" / "checkpoints" / "commits" / "5").exists()

@@ -257,9 +257,7 @@ def test_the_state_of_a_run_is_checked_too(run: Path) -> None:
 
 def test_the_position_of_a_sink_is_taken_from_its_output(base: Path) -> None:
     diagram, file = base / "diagram.yaml", base / "cluster.yaml"
-    diagram.write_text(
-        diagram.read_text() + "sinks:\n  kept: {from: counts, jsonl: kept.jsonl}\n"
-    )
+    diagram.write_text(diagram.read_text() + "sinks:\n  kept: {from: counts, jsonl: kept.jsonl}\n")
     shutil.rmtree(base / "state")
     output = base / "kept.jsonl"
     sink = Sink(name="kept", stream="counts", kind="jsonl", options={"path": str(output)})

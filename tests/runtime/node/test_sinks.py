@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from australis.kernel.errors import Damaged
 from australis.kernel.ids import pack_id
 from australis.kernel.machine import Event
-from australis.protocols.dpc.effects import Consumed
+from australis.protocols.dpc.effects import Consumed, LogDamaged
 from australis.protocols.dpc.messages import Bucket
-from australis.protocols.dpc.proxies import Insertions, Skipped, Tentatives
+from australis.protocols.dpc.proxies import Insertions, LoggedInsertions, Skipped, Tentatives
+from australis.protocols.dpc.spans import Span
 from australis.runtime.client import load_cluster
 from australis.runtime.node.process import Node
 from australis.runtime.node.sinks import SinkFollower
@@ -69,19 +71,23 @@ class Writer:
 class Followed:
     """A follower fed by hand."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, log: Any = None) -> None:
         self.told: list[Event] = []
+        self.damaged: list[tuple[str, str]] = []
+        self._log = log
         self.errors: list[BaseException] = []
         self.events: list[str] = []
         self.follower = SinkFollower(
             "sink x", "s", writer, Buckets(), self._no_log,
             lambda machine, event: self.told.append(event), self.errors.append,
             lambda: None, lambda event, **fields: self.events.append(event),
+            lambda machine, stream, error: self.damaged.append((machine, stream)),
         )  # fmt: skip
         self.follower.start()
 
     def _no_log(self, machine: str, stream: str) -> Any:
-        raise AssertionError(machine)
+        assert self._log is not None, machine
+        return self._log
 
     def give(self, *buckets: Bucket) -> None:
         for one in buckets:
@@ -98,6 +104,34 @@ def test_the_bucket_of_the_last_durable_tuple_is_not_acknowledged() -> None:
     sink.give(bucket(3, 1, 2), bucket(4), bucket(5))
     until(lambda: sink.last == Consumed(2, 5))
     sink.follower.stop()
+    assert not sink.errors
+
+
+class RottenLog:
+    """A log of buckets of one tuple, the seventh of which is damaged."""
+
+    def read(self, after: int, upto: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for number in range(after + 1, upto + 1):
+            if number == 7:
+                error = Damaged("rotten")
+                error.bucket = 7
+                raise error
+            yield number, bucket(number, number).batch
+
+
+@pytest.mark.unit
+def test_a_bucket_that_is_damaged_in_the_log_of_its_node_is_read_elsewhere() -> None:
+    """What the proxy had delivered behind it is dropped, since it comes again."""
+    writer = Writer()
+    sink = Followed(writer, RottenLog())
+    sink.follower.deliver("s", LoggedInsertions(Span(4, 9, (), "r@a")))
+    sink.give(bucket(10, 10))
+    until(lambda: LogDamaged("s", 7) in sink.told and sink.last == Consumed(5, 6))
+    assert sink.damaged == [("r@a", "s")]
+    sink.give(*(bucket(n, n) for n in range(7, 12)))
+    until(lambda: sink.last == Consumed(10, 11))
+    sink.follower.stop()
+    assert writer.values == [5, 6, 7, 8, 9, 10, 11]
     assert not sink.errors
 
 

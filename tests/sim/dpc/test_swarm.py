@@ -150,3 +150,12 @@ def test_new_tuples_are_in_time_however_long_reconciling_takes(staggered: bool) 
     outcome = Run(slow_to_reconcile(staggered=staggered)).execute()
     assert outcome.violation is None, told(outcome)
     assert outcome.tentative > 0
+
+
+def test_disks_that_lie_are_noticed_or_harm_nothing() -> None:
+    runs = [Run(draw("disks", seed)) for seed in range(16)]
+    outcomes = [run.execute() for run in runs]
+    broken = [told(outcome) for outcome in outcomes if outcome.violation is not None]
+    assert not broken, "\n".join(broken)
+    assert any(run.damage.ended for run in runs), "some sources go back"
+    assert any(not run.damage.ended for run in runs), "the other runs go on to their end"

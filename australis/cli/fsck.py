@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,10 @@ import click
 
 from australis.cli.kinds import FileKind, expect
 from australis.cli.step_line import StepLine
-from australis.kernel.errors import UserError
+from australis.kernel.errors import Damaged, UserError
 
 if TYPE_CHECKING:
-    from australis.runtime.fsck import Checked, Finding
+    from australis.runtime.fsck import Checked, Finding, StoredOutput
 
 
 @click.command()
@@ -42,12 +43,12 @@ def fsck(state: Path, repair: bool, as_json: bool) -> None:
     """
     from australis.runtime.fsck import check, find_nodes, locked
 
-    directory = _directory(state)
+    directory, outputs = _stored(state)
     nodes = find_nodes(directory)
     step = StepLine(quiet=as_json or not sys.stderr.isatty())
     with locked(nodes):
         try:
-            found = check(directory, nodes, step)
+            found = check(directory, nodes, step, outputs)
             if repair:
                 _repair(found.findings, step)
         finally:
@@ -60,26 +61,40 @@ def fsck(state: Path, repair: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _directory(state: Path) -> Path:
+def _stored(state: Path) -> tuple[Path, list[StoredOutput]]:
+    """The state directory, and what the sinks of a cluster file write outside of it."""
     if state.is_dir():
-        return state
+        return state, []
     if state.suffix not in (".yaml", ".yml"):
         raise UserError("is neither a state directory nor a cluster file", name=str(state))
-    from australis.runtime.client import load_nodes
+    from australis.deployment.sinks import sink_places
+    from australis.runtime.client import load_files
+    from australis.runtime.fsck import StoredOutput
 
     expect(state, FileKind.CLUSTER)
-    cluster, base = load_nodes(state)
+    cluster, diagram, base = load_files(state)
     if not (base / cluster.state).is_dir():
         raise UserError("has no state on this machine", name=cluster.name, place=cluster.place)
-    return base / cluster.state
+    nodes = sink_places(cluster, diagram)
+    return base / cluster.state, [
+        StoredOutput(
+            sink.name,
+            sink.stream,
+            base / Path(str(sink.options["path"])).expanduser(),
+            nodes[sink.name],
+        )
+        for sink in diagram.sinks
+        if sink.kind == "jsonl"
+    ]
 
 
 def _repair(findings: list[Finding], step: StepLine) -> None:
     for finding in findings:
         if finding.repair is not None:
             step(f"repairing {finding.file}")
-            finding.repair()
-            finding.repaired = True
+            with suppress(Damaged):  # what it rests on is damaged too
+                finding.repair()
+                finding.repaired = True
 
 
 def _left(found: Checked) -> list[Finding]:

@@ -631,12 +631,7 @@ def load_nodes(path: Path | str) -> tuple[Cluster, Path]:
 
 def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster, Diagram, Path]:
     """A cluster file with its diagram, and the directory its paths are relative to."""
-    cluster, base = load_nodes(path)
-    diagram = load_diagram(base / cluster.diagram_path)
-    diagram = seen_from_above(diagram, Path(cluster.diagram_path).parent)
-    check(cluster, diagram)
-    diagram = placed(cluster, diagram)
-    dpc_options(cluster, diagram)
+    cluster, diagram, base = load_files(path)
     if cluster.epoch_us is None:
         cluster = replace(cluster, epoch_us=read_epoch(base / cluster.state))
     if cluster.epoch_us is None and needs_epoch:
@@ -646,6 +641,17 @@ def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster
             name=cluster.name,
             place=cluster.place,
         )
+    return cluster, diagram, base
+
+
+def load_files(path: Path | str) -> tuple[Cluster, Diagram, Path]:
+    """The same by the files of the user alone, without the epoch that its state says."""
+    cluster, base = load_nodes(path)
+    diagram = load_diagram(base / cluster.diagram_path)
+    diagram = seen_from_above(diagram, Path(cluster.diagram_path).parent)
+    check(cluster, diagram)
+    diagram = placed(cluster, diagram)
+    dpc_options(cluster, diagram)
     return cluster, diagram, base
 
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
-from australis.kernel.errors import Place, Stopped, UserError
+from australis.kernel.errors import Damaged, Place, Stopped, UserError
 
 OPEN_FILES = 32
 """The largest number of file descriptors that one disk keeps open."""
@@ -91,6 +91,19 @@ def stopping(action: str, path: Path) -> Iterator[None]:
 def under_way() -> dict[object, str]:
     """What is being done with files now, each under a key of its own."""
     return _under_way.copy()
+
+
+@contextmanager
+def damage_in(directory: Path) -> Iterator[None]:
+    """Name the directory in what is said of damaged files, and what to do."""
+    try:
+        yield
+    except Damaged as error:
+        raise Damaged(
+            f"{error}, in {directory}: `australis fsck` says what can be repaired",
+            file=error.file,
+            byte=error.byte,
+        ) from None
 
 
 def sync_directory(directory: Path) -> None:

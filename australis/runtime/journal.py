@@ -24,7 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from australis.kernel.errors import Damaged
-from australis.runtime.files import FileDisk
+from australis.runtime.files import FileDisk, damage_in
 from australis.streams.disk import Disk
 from australis.streams.frames import (
     HEAD_SIZE,
@@ -225,14 +225,8 @@ def open_journal(directory: Path, schema: pa.Schema) -> tuple[FileDisk, Journal]
     """The journal in a directory; `Damaged` names that directory and what to do."""
     disk = FileDisk(directory)
     try:
-        return disk, Journal(disk, schema)
-    except Damaged as error:
-        disk.close()
-        raise Damaged(
-            f"{error}, in {directory}: `australis fsck` says what can be repaired",
-            file=error.file,
-            byte=error.byte,
-        ) from None
+        with damage_in(directory):
+            return disk, Journal(disk, schema)
     except BaseException:
         disk.close()
         raise

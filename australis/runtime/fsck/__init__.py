@@ -10,6 +10,6 @@ another node gives back when the damaged one starts.
 
 from australis.runtime.fsck.check import Checked, check
 from australis.runtime.fsck.findings import Finding
-from australis.runtime.fsck.stored import NodeState, find_nodes, locked
+from australis.runtime.fsck.stored import NodeState, StoredOutput, find_nodes, locked
 
-__all__ = ["Checked", "Finding", "NodeState", "check", "find_nodes", "locked"]
+__all__ = ["Checked", "Finding", "NodeState", "StoredOutput", "check", "find_nodes", "locked"]

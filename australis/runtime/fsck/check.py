@@ -14,7 +14,7 @@ from australis.protocols.dpc.source_pair import Standing
 from australis.runtime.epoch import BEGAN, FILE, read_began, read_epoch
 from australis.runtime.fsck import repair
 from australis.runtime.fsck.findings import NOTHING, Finding
-from australis.runtime.fsck.stored import NodeState, ReadOnlyDisk, StoredLog
+from australis.runtime.fsck.stored import NodeState, ReadOnlyDisk, StoredLog, StoredOutput
 from australis.runtime.journal import Journal
 from australis.runtime.node.directory import INCARNATION, read_incarnation
 from australis.runtime.node.manifest import Manifest
@@ -23,6 +23,7 @@ from australis.runtime.node.reference_lanes import CHECKPOINT, read_checkpoint
 from australis.runtime.node.remembered import DIRECTORY as REMEMBERED
 from australis.runtime.sealed import OWNER, owner_of
 from australis.runtime.sinks.base import kept_in_state, read_mark
+from australis.runtime.sinks.jsonl import position_file
 from australis.runtime.state import DIAGRAM, SCHEMAS, Claim
 from australis.streams.frames import HEAD_SIZE, whole_frames
 from australis.streams.verify import Damage, bucket_checks, verify
@@ -41,16 +42,28 @@ class Checked:
     findings: list[Finding] = field(default_factory=list)
 
 
-def check(state: Path, nodes: Sequence[NodeState], step: Step = lambda line: None) -> Checked:
-    """Check everything in a state directory that is locked; it writes nothing."""
-    return _Check(state, nodes, step).all()
+def check(
+    state: Path,
+    nodes: Sequence[NodeState],
+    step: Step = lambda line: None,
+    outputs: Sequence[StoredOutput] = (),
+) -> Checked:
+    """Check everything in a state directory that is locked, and outputs; it writes nothing."""
+    return _Check(state, nodes, step, outputs).all()
 
 
 class _Check:
     """One check, which knows all nodes, since one may give back what another has lost."""
 
-    def __init__(self, state: Path, nodes: Sequence[NodeState], step: Step) -> None:
+    def __init__(
+        self,
+        state: Path,
+        nodes: Sequence[NodeState],
+        step: Step,
+        outputs: Sequence[StoredOutput],
+    ) -> None:
         self._state = state
+        self._outputs = outputs
         self._nodes = nodes
         self._step = step
         self._done = Checked()
@@ -115,6 +128,9 @@ class _Check:
         aside = "set aside: the next number is taken from the clock"
         self._try(path, lambda: read_incarnation(path), of, aside, repair.aside(node.root, path))
         self._check_sinks(node)
+        for output in self._outputs:
+            if output.node == node.name:
+                self._check_output(node, output)
         if not node.flat:
             for home in (*node.replicas, *node.source_homes):
                 self._check_owner(node, home)
@@ -144,6 +160,12 @@ class _Check:
         for path in sorted((node.root / "sinks").glob("*.run")):
             remedy = "remove it and the output of the sink, to have that written anew"
             self._try(path, partial(read_mark, path), f"sink {path.stem}", remedy)
+
+    def _check_output(self, node: NodeState, output: StoredOutput) -> None:
+        file, mark = position_file(output.path), node.root / "sinks" / f"{output.sink}.run"
+        mend = repair.position_from(output.path, mark, output.stream)
+        remedy = f"taken from the last whole line of {output.path}"
+        self._try(file.path, file.load, f"sink {output.sink}", remedy, mend)
 
     def _check_owner(self, node: NodeState, home: Path) -> None:
         claim, path = self._claims.get(node.name), home / OWNER

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from australis.kernel.errors import Damaged
 from australis.protocols.dpc.source_pair import Standing
 from australis.runtime.epoch import write_began, write_epoch
 from australis.runtime.files import make_directory, sync_directory
@@ -14,6 +15,8 @@ from australis.runtime.fsck.stored import NodeState, StoredLog
 from australis.runtime.node.damaged import DIRECTORY, set_aside
 from australis.runtime.node.paired import STANDING, WITNESS, read_standing, write_standing
 from australis.runtime.sealed import OWNER, write_sealed
+from australis.runtime.sinks.base import Position, read_mark
+from australis.runtime.sinks.jsonl import position_file
 from australis.runtime.state import Claim
 
 Repair = Callable[[], None]
@@ -83,6 +86,30 @@ def witness_from(path: Path, members: Sequence[Path]) -> Repair:
         write_standing(path, Standing(view))
 
     return write
+
+
+def position_from(output: Path, mark: Path, stream: str) -> Repair:
+    """Take the position of a JSONL sink from the last whole line of its output."""
+
+    def write() -> None:
+        data = output.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        run = read_mark(mark)
+        try:
+            last = msgspec.json.decode(whole.splitlines()[-1], type=_Line)
+        except (IndexError, msgspec.MsgspecError):
+            raise Damaged(f"the last line of {output} says no _id") from None
+        if run is None:
+            raise Damaged(f"{mark} is missing")
+        position_file(output).save(Position(last.id, len(whole), f"{run.decode()} {stream}"))
+
+    return write
+
+
+class _Line(msgspec.Struct):
+    """What a line of such an output begins with."""
+
+    id: int = msgspec.field(name="_id")
 
 
 def epoch(state: Path, epoch_us: int) -> Repair:

@@ -94,6 +94,16 @@ class NodeState:
                 yield StoredLog(self.name, path.name, path, home, lane)
 
 
+@dataclass(frozen=True)
+class StoredOutput:
+    """A file that a JSONL sink of a cluster writes, and its position beside it."""
+
+    sink: str
+    stream: str
+    path: Path
+    node: str
+
+
 def find_nodes(state: Path) -> list[NodeState]:
     """The nodes with a state here; a `UserError` if there is none."""
     roots = [state] if _is_node(state) else [path for path in _below(state) if _is_node(path)]

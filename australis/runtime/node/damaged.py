@@ -40,8 +40,8 @@ def set_aside(root: Path, stream: str, *paths: Path) -> Path:
 def damaged_source(stream: str, error: Damaged, directory: Path) -> Damaged:
     """The error for the log of a source, which nothing can compute again, with what to do."""
     return Damaged(
-        f"the log of source '{stream}' in {directory} is damaged ({error}): put it back as it was, or"
-        " remove the state of every node to begin anew, or name another 'state'",
+        f"the log of source '{stream}' in {directory} is damaged ({error}): see what `australis fsck`"
+        " can repair, put it back as it was, or remove the state of every node to begin anew",
         file=error.file,
         byte=error.byte,
     )

@@ -18,6 +18,7 @@ from australis.protocols.dpc.effects import Checkpoint, Checkpointed, RestoredLo
 from australis.runtime.files import FileDisk
 from australis.runtime.logs import SharedLog, encode_state
 from australis.runtime.node.lanes import LaneSettings
+from australis.runtime.node.manifest import Manifest
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.overview import troubles
 from australis.runtime.testbed import computed
@@ -224,6 +225,7 @@ def test_a_checkpoint_of_spark_newer_than_its_log_begins_as_new(tmp_path: Path) 
             (checkpoint / name).mkdir(parents=True, exist_ok=True)
             offsets = f'v1\n{{"batchWatermarkMs": 0}}\n{{"bucket": {BASE + batch + 2}}}'
             (checkpoint / name / str(batch)).write_text(offsets)
+        Manifest(checkpoint).add_new()
         if batch == 4:
             assert opened().upto == BASE + 6
             assert not found

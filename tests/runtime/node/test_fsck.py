@@ -9,22 +9,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 from runtime.node.small_cluster import SmallCluster
 
 from australis.cli.main import cli
+from australis.diagram.model import Sink
 from australis.kernel.errors import UserError
 from australis.runtime.client import load_cluster
 from australis.runtime.files import DirectoryLock, FileDisk
 from australis.runtime.fsck import check, find_nodes
 from australis.runtime.node.manifest import Manifest
 from australis.runtime.node.process import Node
+from australis.runtime.sinks import open_sink
 from australis.runtime.sinks.base import Position, kept_in_state
 from australis.runtime.state import Claim, StateDirectory
 from australis.streams.buckets import Buckets
 from australis.streams.log import StableLog
-from australis.streams.schema import parse_schema
+from australis.streams.schema import TIMESTAMP, parse_schema
 
 NOT_READ_BACK = ("events.jsonl", "run.lock", "pid", "log.txt")
 
@@ -247,3 +250,30 @@ def test_the_state_of_a_run_is_checked_too(run: Path) -> None:
     assert "1.changelog: is damaged (stream out: the state of its lane)" in found.output
     assert "repaired: set aside: the sink gets again what logs still hold" in found.output
     assert (run / "damaged" / "sinks" / "shown.position").exists()
+
+
+# --- what a sink has written --------------------------------------------------------------------
+
+
+def test_the_position_of_a_sink_is_taken_from_its_output(base: Path) -> None:
+    diagram, file = base / "diagram.yaml", base / "cluster.yaml"
+    diagram.write_text(diagram.read_text() + "sinks:\n  kept: {from: counts, jsonl: kept.jsonl}\n")
+    shutil.rmtree(base / "state")
+    output = base / "kept.jsonl"
+    sink = Sink(name="kept", stream="counts", kind="jsonl", options={"path": str(output)})
+    schema = parse_schema("n int")
+    StateDirectory(base / "state" / "a").open()
+    about = {"sources": {}, "operators": {}, "functions": {}}
+    StateDirectory(base / "state" / "a").save_claim(Claim("small", "a", 0, None, about))
+    (base / "state" / "a" / "sources").mkdir()
+    writer = open_sink(sink, schema, base / "state" / "a", base)
+    writer.write(
+        pa.record_batch({"_id": [7, 8], "_stime": pa.array([1, 2], TIMESTAMP), "n": [1, 2]})
+    )
+    writer.close()
+    position = base / "kept.jsonl.position"
+    before = position.read_bytes()
+    flip(position, len(before) - 4)
+    assert f"repair: taken from the last whole line of {output}" in fsck(file).output
+    assert fsck(file, "--repair").exit_code == 0
+    assert position.read_bytes() == before

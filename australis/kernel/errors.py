@@ -17,6 +17,9 @@ from typing import ClassVar
 
 from australis.kernel.names import known_names
 
+MAX_CHARACTERS = 2_000
+"""The largest length of what is said about a mistake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -62,7 +65,8 @@ class UserError(AustralisError):
         said = self.sentence if self.name is None else f"'{self.name}' {self.sentence}"
         said = said if self.place is None else f"{self.place}: {said}"
         line = said if said.isprintable() else " ".join(said.splitlines())
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+        return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 3] + "..."
 
     def at(self, place: Place | None, name: str | None = None) -> UserError:
         """The same mistake with its place and name, unless it has them already."""

@@ -30,8 +30,8 @@ from australis.streams.schema import Schema, parse_schema
 
 FORMAT = 1
 _OF_THIS_RUN = ("run.lock", "spark.log", "spark.pid")
-_MAY_CHANGE = ("speed",)
-"""The source options that change when tuples arrive, but not which."""
+_MAY_CHANGE = ("speed", "max_ahead", "rejected")
+"""The source options that do not change which of the tuples that are there already count."""
 
 
 class StateDirectory:

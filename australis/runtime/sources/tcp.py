@@ -46,12 +46,19 @@ def read_address(options: Options) -> tuple[str, int]:
 class TcpListener:
     """Listens for connections and delivers their rows."""
 
-    def __init__(self, source: Source, buckets: Buckets, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        source: Source,
+        buckets: Buckets,
+        inbox: Inbox,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
         options = Options(source, TCP_OPTIONS)
         self._ack = options.flag("ack")
         self._source = source
         self._buckets = buckets
         self._inbox = inbox
+        self._clock = clock
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         host, port = read_address(options)
@@ -101,7 +108,9 @@ class TcpListener:
             self._spawn(self._serve, "connection", connection, f"{peer[0]}:{peer[1]}")
 
     def _serve(self, connection: socket.socket, peer: str) -> None:
-        told = _Connection(connection, self._source, self._buckets, self._inbox, peer, self._ack)
+        told = _Connection(
+            connection, self._source, self._buckets, self._inbox, peer, self._ack, self._clock
+        )
         try:
             with connection:
                 told.run(self._stopping)
@@ -120,13 +129,14 @@ class _Connection:
         inbox: Inbox,
         peer: str,
         ack: bool,
+        clock: Callable[[], int] | None,
     ) -> None:
         self._connection = connection
         self._inbox = inbox
         self._peer = peer
         self._ack = ack
         self._json = JsonRows(source)
-        self._stamper = None if source.time == ARRIVAL else Stamper(source, buckets)
+        self._stamper = None if source.time == ARRIVAL else Stamper(source, buckets, clock)
         self._splitter = LineSplitter(LINE_BYTES)
         self._blocks: list[Block] = []
         self._waiting = 0

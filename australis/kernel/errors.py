@@ -96,3 +96,20 @@ class Stopped(AustralisError):
 
 class Damaged(Stopped):
     """A stored file is not what was written: its bytes differ, are missing, or are old ones."""
+
+
+class OperatorFailed(Stopped):
+    """An operator raises for tuples of certain buckets, as it will at every replica and try.
+
+    >>> str(OperatorFailed(["f"], "results", "behind bucket 7", "ValueError: odd"))
+    "the operator 'f' fails on tuples behind bucket 7 of 'results': ValueError: odd"
+    """
+
+    def __init__(self, operators: Iterable[str], output: str, where: str, why: str) -> None:
+        self.operators = tuple(operators)
+        self.output = output
+        self.where = where
+        self.why = why
+        named = ", ".join(f"'{name}'" for name in self.operators)
+        among = "the operator" if len(self.operators) == 1 else "one of the operators"
+        super().__init__(f"{among} {named} fails on tuples {where} of '{output}': {why}")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 
 from australis.diagram.expressions import fault
 from australis.diagram.model import Diagram, Operator, Part, Sink, Source
 from australis.diagram.parts import SINK_KINDS, SOURCE_KINDS
 from australis.kernel.errors import UserError
-from australis.kernel.names import meant, nearest
+from australis.kernel.names import MAX_NAME, meant, nearest
 
 __all__ = ["check", "nearest"]
 
 
 def check(diagram: Diagram) -> None:
     """Raise a `UserError` for the first mistake."""
-    if not diagram.name or not all(c.isalnum() or c in "-_" for c in diagram.name):
+    if not re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}", diagram.name):
         raise UserError(
-            "is not a name for a diagram: use letters, digits, _ and -",
+            f"is not a name for a diagram: use up to {MAX_NAME} letters, digits, _ and -",
             name=diagram.name,
             place=diagram.place_of("diagram"),
         )

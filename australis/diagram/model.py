@@ -53,6 +53,8 @@ __all__ = [
 ARRIVAL = "arrival"
 """The value of a source's `time` that stamps tuples when they arrive."""
 
+DEFAULT_REJECTED_BYTES = 16_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Part):
@@ -63,6 +65,10 @@ class Source(Part):
     time: str = ARRIVAL
     slack_us: int = 0
     idle_us: int | None = None
+    max_ahead_us: int | None = None
+    """How far ahead of the clock the times of its rows may lie; None: any time is taken."""
+    rejected_bytes: int = DEFAULT_REJECTED_BYTES
+    """The largest size of the file of its rejected rows, and of that of its late ones."""
     """The time without rows after which its boundary follows the clock; None: never."""
     options: Mapping[str, Any] = field(default_factory=dict)
 

@@ -10,12 +10,30 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
-from australis.diagram.model import ARRIVAL, Cut, Diagram, Operator, Sink, Source
+from australis.diagram.model import (
+    ARRIVAL,
+    DEFAULT_REJECTED_BYTES,
+    Cut,
+    Diagram,
+    Operator,
+    Sink,
+    Source,
+)
 from australis.diagram.operators import OPERATORS
-from australis.diagram.settings import PlaceOf, Settings, Taker, read_several, read_text, shown
-from australis.kernel.durations import format_duration, parse_duration
+from australis.diagram.settings import (
+    PlaceOf,
+    Settings,
+    Taker,
+    format_size,
+    read_duration,
+    read_several,
+    read_size,
+    read_text,
+    shown,
+)
+from australis.kernel.durations import format_duration
 from australis.kernel.errors import UserError
-from australis.kernel.names import listed
+from australis.kernel.names import MAX_NAME, listed
 from australis.streams.schema import Schema, parse_schema
 
 __all__ = [
@@ -43,6 +61,8 @@ SOURCE_KINDS = {"csv": "path", "jsonl": "path", "parquet": "path"} | {
 """The kinds of source, each with the option that takes the kind's own value."""
 SINK_KINDS = {"jsonl": "path", "parquet": "path", "console": "", "callback": "call"}
 
+MAX_AHEAD_US = 3_600_000_000
+"""How far ahead of the clock rows from tcp or push may be dated, unless the source says."""
 GENERATED: dict[str, tuple[Schema, str]] = {
     "connections": (
         parse_schema(
@@ -102,8 +122,8 @@ def make_source(name: str, settings: Settings, place_of: PlaceOf) -> Source:
                 raise taker.wrong(
                     "time", f"takes its time from '{time}', which is {column.type}, not a time"
                 )
-    slack = taker.take("slack", parse_duration, 0)
-    idle = taker.take("idle", parse_duration, None)
+    slack = taker.take("slack", read_duration, 0)
+    idle = taker.take("idle", read_duration, None)
     if idle is not None and (kind not in ("tcp", "push") or time == ARRIVAL):
         reason = (
             "is read as fast as it is to be" if kind not in ("tcp", "push") else "has no 'time'"
@@ -114,6 +134,12 @@ def make_source(name: str, settings: Settings, place_of: PlaceOf) -> Source:
         raise taker.wrong("idle", sentence)
     if idle == 0:
         raise taker.wrong("idle", "has an 'idle' of 0 s, after which every row could be late")
+    live = kind in ("tcp", "push") and time != ARRIVAL
+    ahead = taker.take("max_ahead", read_duration, MAX_AHEAD_US if live else None)
+    if ahead is not None and not live:
+        sentence = "has 'max_ahead', which is for rows with times of their own from tcp or push"
+        raise taker.wrong("max_ahead", sentence)
+    rejected = taker.take("rejected", read_size, DEFAULT_REJECTED_BYTES)
     options |= _plain(taker.rest())
     return Source(
         name=name,
@@ -122,6 +148,8 @@ def make_source(name: str, settings: Settings, place_of: PlaceOf) -> Source:
         time=time,
         slack_us=slack,
         idle_us=idle,
+        max_ahead_us=ahead,
+        rejected_bytes=rejected,
         options=options,
         place=taker.place,
     )
@@ -172,6 +200,12 @@ def make_cut(value: Any, place_of: PlaceOf) -> Cut:
     if not isinstance(value, Mapping):
         return str(value)
     for fragment, operators in value.items():
+        if len(str(fragment)) > MAX_NAME:
+            raise UserError(
+                f"is a name of more than {MAX_NAME} characters",
+                name=str(fragment)[:20] + "…",
+                place=place_of(str(fragment)),
+            )
         if isinstance(operators, str | Mapping) or not isinstance(operators, Iterable):
             raise UserError(
                 f"should be a list of operators, not {operators!r}",
@@ -204,6 +238,10 @@ def source_settings(source: Source) -> dict[str, Any]:
         settings["slack"] = format_duration(source.slack_us)
     if source.idle_us is not None:
         settings["idle"] = format_duration(source.idle_us)
+    if source.max_ahead_us not in (None, MAX_AHEAD_US):
+        settings["max_ahead"] = format_duration(source.max_ahead_us)
+    if source.rejected_bytes != DEFAULT_REJECTED_BYTES:
+        settings["rejected"] = format_size(source.rejected_bytes)
     return settings | options
 
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from australis.kernel.durations import format_duration, parse_duration
 from australis.kernel.errors import Place, UserError
-from australis.kernel.names import listed
+from australis.kernel.names import MAX_NAME, listed
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -30,6 +30,10 @@ Pairs = tuple[tuple[str, str], ...]
 """Pairs of a name and an expression."""
 
 MAX_SHOWN_CHARACTERS = 200
+_SIZES = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
+MAX_INTEGER = 2**31 - 1
+MAX_DURATION_US = 36_500 * 86_400 * 1_000_000
+"""A hundred years."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _METADATA = "setting"
 
@@ -55,6 +59,12 @@ class Taker:
         if not _NAME.fullmatch(name):
             raise self.wrong(
                 None, "is not a name: use letters, digits, _ and -, and begin with a letter"
+            )
+        if len(name) > MAX_NAME:
+            raise UserError(
+                f"is a name of more than {MAX_NAME} characters",
+                name=name[:20] + "…",
+                place=self.place,
             )
 
     def wrong(self, key: str | None, sentence: str) -> UserError:
@@ -203,7 +213,31 @@ def read_integer(value: Any) -> int:
     """A whole number."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise UserError(f"should be a whole number, not {shown(value)}")
+    if abs(value) > MAX_INTEGER:
+        raise UserError(f"should be at most {MAX_INTEGER:,}, not {shown(value)}")
     return value
+
+
+def read_duration(value: Any) -> int:
+    """A duration in microseconds."""
+    us = parse_duration(value)
+    if us > MAX_DURATION_US:
+        raise UserError(f"should be at most {format_duration(MAX_DURATION_US)}, not {shown(value)}")
+    return us
+
+
+def read_size(value: Any) -> int:
+    """A size in bytes, such as 16 MB."""
+    found = re.fullmatch(r"([0-9]{1,9}) *(kB|MB|GB)", value) if isinstance(value, str) else None
+    if found is None:
+        raise UserError(f"should be a size such as 16 MB, not {shown(value)}")
+    return int(found[1]) * _SIZES[found[2]]
+
+
+def format_size(size: int) -> str:
+    """The shortest exact way to write a size that was read."""
+    unit = next(unit for unit in reversed(_SIZES) if size % _SIZES[unit] == 0)
+    return f"{size // _SIZES[unit]} {unit}" if size else "0 MB"
 
 
 def read_several(value: Any) -> tuple[str, ...]:
@@ -258,8 +292,8 @@ def _few(streams: tuple[str, ...]) -> Any:
 
 
 def _name(value: Any) -> str:
-    if not re.fullmatch(r"\w+", read_text(value)):
-        raise UserError(f"has a branch '{value}', which is not a name")
+    if not re.fullmatch(r"\w+", read_text(value)) or len(str(value)) > MAX_NAME:
+        raise UserError(f"has a branch {shown(value)}, which is not a name")
     return str(value)
 
 
@@ -299,7 +333,7 @@ STREAMS = Streams(read_several, list)
 ONE_OR_MORE_STREAMS = Streams(_one_or_more, _few)
 
 INTEGER = Form(read_integer)
-DURATION = Form(parse_duration, format_duration)
+DURATION = Form(read_duration, format_duration)
 """Microseconds, written as durations with a unit."""
 NAME = Form(_name)
 CONDITION = Form(_condition, expressions=lambda text: (text,))

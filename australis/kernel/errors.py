@@ -17,6 +17,9 @@ from typing import ClassVar
 
 from australis.kernel.names import known_names
 
+MAX_CHARACTERS = 2_000
+"""The largest length of what is said about a mistake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -62,7 +65,8 @@ class UserError(AustralisError):
         said = self.sentence if self.name is None else f"'{self.name}' {self.sentence}"
         said = said if self.place is None else f"{self.place}: {said}"
         line = said if said.isprintable() else " ".join(said.splitlines())
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+        return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 3] + "..."
 
     def at(self, place: Place | None, name: str | None = None) -> UserError:
         """The same mistake with its place and name, unless it has them already."""
@@ -99,3 +103,20 @@ class Damaged(Stopped):
         self.bucket: int | None = None
         """The bucket of a log whose tuples cannot be read."""
         super().__init__(sentence)
+
+
+class OperatorFailed(Stopped):
+    """An operator raises for tuples of certain buckets, as it will at every replica and try.
+
+    >>> str(OperatorFailed(["f"], "results", "behind bucket 7", "ValueError: odd"))
+    "the operator 'f' fails on tuples behind bucket 7 of 'results': ValueError: odd"
+    """
+
+    def __init__(self, operators: Iterable[str], output: str, where: str, why: str) -> None:
+        self.operators = tuple(operators)
+        self.output = output
+        self.where = where
+        self.why = why
+        named = ", ".join(f"'{name}'" for name in self.operators)
+        among = "the operator" if len(self.operators) == 1 else "one of the operators"
+        super().__init__(f"{among} {named} fails on tuples {where} of '{output}': {why}")

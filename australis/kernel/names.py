@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MAX_NAME = 100
+"""The largest number of characters of a name: names become those of files and directories."""
 MAX_LENGTH = 100
 """The largest length of a name that is compared with others, since comparing takes time."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from australis.diagram.fragments import Plan
-from australis.kernel.errors import UserError
+from australis.kernel.errors import OperatorFailed, UserError
 from australis.kernel.ids import RANK_BITS
 from australis.reference import snapshot
 from australis.reference.canonical import Canonical
@@ -37,6 +37,7 @@ class _Place:
     outputs.
     """
 
+    name: str
     node: Node
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -47,6 +48,7 @@ class ReferenceEngine:
 
     def __init__(self, plan: Plan, schemas: Mapping[str, Schema], buckets: Buckets) -> None:
         self._buckets = buckets
+        self._name = plan.output
         self._ids = plan.reads_ids
         slots = {stream: at for at, stream in enumerate(plan.inputs)}
         known = {stream: schemas[stream] for stream in plan.inputs}
@@ -61,7 +63,7 @@ class ReferenceEngine:
                 known[stream] = schema
                 slots[stream] = len(slots)
             outputs = tuple(slots[stream] for stream in o.outputs)
-            self._places.append(_Place(node, inputs, outputs))
+            self._places.append(_Place(o.name, node, inputs, outputs))
         self.schema: Schema = known[plan.output]
         self._output = slots[plan.output]
         self._slots = len(slots)
@@ -92,7 +94,13 @@ class ReferenceEngine:
         nodes = []
         for place, kept in zip(self._places, state.nodes, strict=True):
             rows = [slots[at] for at in place.inputs]
-            found, kept = place.node.step(rows, kept, before, boundary)
+            try:
+                found, kept = place.node.step(rows, kept, before, boundary)
+            except Exception as error:
+                first, last = state.upto + 1, self._buckets.closed_by(boundary)
+                where = f"in bucket {last}" if first == last else f"in buckets {first} to {last}"
+                why = f"{type(error).__name__}: {error}"
+                raise OperatorFailed([place.name], self._name, where, why) from error
             nodes.append(kept)
             for at, made in zip(place.outputs, found, strict=True):
                 slots[at] = made

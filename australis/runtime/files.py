@@ -115,11 +115,17 @@ def sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
+MAX_TEXT_BYTES = 16_000_000
+"""The largest size of a file that a user writes."""
+
+
 def read_text(path: Path | str) -> str:
     """The text of a user's file; raises a `UserError` of one sentence if it cannot be read."""
     path = Path(path)
     place = Place(str(path))
     try:
+        if path.stat().st_size > MAX_TEXT_BYTES:
+            raise UserError(f"the file is larger than {MAX_TEXT_BYTES:,} bytes", place=place)
         data = path.read_bytes()
     except FileNotFoundError:
         raise UserError("there is no such file", place=place) from None

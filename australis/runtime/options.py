@@ -61,7 +61,7 @@ class Options:
         """A number of at least zero, or above a limit."""
         value = self._given.get(name, default)
         known = isinstance(value, int | float) and not isinstance(value, bool)
-        if not known or not value < float("inf"):
+        if not known or not value < 1e300:
             raise self._bad(name, "a number")
         if value < 0 or (above is not None and value <= above):
             raise self._bad(name, "at least 0" if above is None else f"a number above {above:g}")
@@ -72,6 +72,8 @@ class Options:
         value = self._given.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise self._bad(name, f"a whole number of at least {least}")
+        if value >= 2**63:
+            raise self._bad(name, "a whole number of 64 bits")
         return value
 
     def duration_us(self, name: str) -> int | None:

@@ -112,10 +112,16 @@ class SourceProxy:
                 self._on_journalled,
             )
         if self.source.kind == "push":
-            self.push_handle = PushHandle(self.source, self._log.buckets, self._inbox)
+            self.push_handle = PushHandle(self.source, self._log.buckets, self._inbox, self._clock)
         elif not self._ended:
             self.listener = TcpListener(
-                self.source, self._log.buckets, self._inbox, base, tell, max_connections
+                self.source,
+                self._log.buckets,
+                self._inbox,
+                base,
+                tell,
+                max_connections,
+                clock=self._clock,
             )
 
     @property

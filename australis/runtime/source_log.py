@@ -8,7 +8,7 @@ append is on disk before the append is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class Memo(msgspec.Struct, frozen=True, array_like=True):
     rows: int = 0
     late: int = 0
     unstampable: int = 0
+    rejected: int = 0
 
 
 def decode_memo(memo: bytes) -> Memo:
@@ -93,16 +94,17 @@ class SourceLog:
             boundary_us=log.boundary_us,
             cursor=Cursor(self.memo.resume, self.memo.read, self.memo.newest_us),
         )
-        self._rejected = SideFile(state / "rejected" / f"{source.name}.jsonl")
-        self._late = SideFile(state / "late" / f"{source.name}.jsonl")
-        self._next_rejected = 0 if read_again else self._rejected.written
+        name, most = f"{source.name}.jsonl", source.rejected_bytes
+        self._rejected = SideFile(state / "rejected" / name, most, self.memo.rejected)
+        self._late = SideFile(state / "late" / name, most, self.memo.late)
+        self._next_rejected = 0 if read_again else self._rejected.count
         self._next_late = self.memo.late
         self._unstampable = self.memo.unstampable
         self.next_row = self.memo.resume
         self.stats = SourceStats(
             self.memo.rows,
-            self._rejected.written,
-            self._late.written,
+            self._rejected.count,
+            self._late.count,
             log.boundary_us,
             self.stream.ended,
         )
@@ -118,27 +120,35 @@ class SourceLog:
         self.next_row += rows.num_rows
         late = self.stream.offer(rows)
         if late.rows.num_rows:
-            self._next_late = self._late.add(self._next_late, self._late_entries(late))
-            self.stats.late = self._late.written
+            self._next_late = self._late.add(
+                self._next_late, late.rows.num_rows, lambda first: self._late_entries(late, first)
+            )
+            self.stats.late = self._late.count
 
     def reject(self, rejected: Sequence[Rejected]) -> None:
         """Write down rows that could not be taken; durable with the next append."""
         if not rejected:
             return
-        entries = [
-            {"source": self._source.name, "line": r.line, "reason": r.reason, "raw": r.raw}
-            for r in rejected
-        ]
-        self._next_rejected = self._rejected.add(self._next_rejected, entries)
-        self.stats.rejected = self._rejected.written
+
+        def entries(first: int) -> Iterator[dict[str, Any]]:
+            for r in rejected[first:]:
+                yield {
+                    "source": self._source.name,
+                    "line": r.line,
+                    "reason": r.reason,
+                    "raw": r.raw,
+                }
+
+        self._next_rejected = self._rejected.add(self._next_rejected, len(rejected), entries)
+        self.stats.rejected = self._rejected.count
 
     def sync_rejected(self) -> None:
         """Make the rejected rows durable now, before their producer gets an answer."""
         self._rejected.sync()
 
-    def _late_entries(self, late: LateRows) -> list[dict[str, Any]]:
-        missed = iso_times(pa.array(late.boundaries_us, TIMESTAMP)).to_pylist()
-        rows = json_objects(late.rows, ("_stime",))
+    def _late_entries(self, late: LateRows, first: int) -> list[dict[str, Any]]:
+        missed = iso_times(pa.array(late.boundaries_us[first:], TIMESTAMP)).to_pylist()
+        rows = json_objects(late.rows.slice(first), ("_stime",))
         return [
             {"source": self._source.name, "boundary": boundary} | row
             for boundary, row in zip(missed, rows, strict=True)
@@ -160,7 +170,15 @@ class SourceLog:
         self._late.sync()
         rows = self.memo.rows + sum(batch.num_rows for _, batch in step.buckets)
         at = step.cursor
-        self.memo = Memo(at.resume, at.read, at.newest_us, rows, self._next_late, self._unstampable)
+        self.memo = Memo(
+            resume=at.resume,
+            read=at.read,
+            newest_us=at.newest_us,
+            rows=rows,
+            late=self._next_late,
+            unstampable=self._unstampable,
+            rejected=self._next_rejected,
+        )
         self._log.append(step.buckets, step.boundary_us, memo=msgspec.msgpack.encode(self.memo))
         self.stats.rows = rows
         self.stats.boundary_us = step.boundary_us

@@ -34,8 +34,8 @@ from australis.streams.schema import Schema, parse_schema
 FORMAT = 2
 DIAGRAM, SCHEMAS = "diagram.json", "schemas.json"
 _OF_THIS_RUN = ("run.lock", "spark.log", "spark.pid")
-_MAY_CHANGE = ("speed", "tls", "token")
-"""The source options that change when tuples arrive, and from whom, but not which."""
+_MAY_CHANGE = ("speed", "tls", "token", "max_ahead", "rejected")
+"""The source options that do not change which of the tuples that are there already count."""
 
 
 class Claim(msgspec.Struct, frozen=True):

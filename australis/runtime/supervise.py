@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -153,6 +154,10 @@ class _Kept:
     told: Supervised = field(default_factory=Supervised)
     events_read: int = 0
     """The length of its events in bytes up to which they have been looked at."""
+    failure: tuple[str, str] | None = None
+    """The output on whose tuples an operator has failed, and the buckets."""
+    gives_up: bool = False
+    """Whether an operator has failed twice on the same buckets, so that no start will help."""
     worked: bool = False
     """Whether it ever answered for as long as it takes to be well, with its Spark if it needs one."""
 
@@ -244,6 +249,7 @@ class Supervisor:
         for node in self._nodes:
             if leave_off():
                 return
+            self._tell_events(node)
             if node.due_s is not None:
                 if now >= node.due_s:
                     self._start(node, now)
@@ -253,7 +259,6 @@ class Supervisor:
                 self._ask(node, now)
                 if node.answers and now - node.began_s > HEALTHY_AFTER_S and not node.worked:
                     node.worked = not self._needs_spark(node.name) or node.spark_pid.exists()
-            self._tell_events(node)
 
     def _ask(self, node: _Kept, now: float) -> None:
         """Ask a node that runs whether it answers, and end one that has not for too long."""
@@ -311,6 +316,8 @@ class Supervisor:
                 raise Stopped(f"node {node.name} cannot go on: {event['why']}")
             if event.get("event") == "state_awaited":
                 self._say(f"{event['machine']}: {event['why']}", **_told(event))
+            if event.get("event") == "operator_failed":
+                self._failed(node, event)
             if event.get("event") != "replicas_differ":
                 continue
             stops = "; it stops" if event["stops"] else ""
@@ -320,6 +327,20 @@ class Supervisor:
                 " that differ' in docs/reference/observability.md",
                 **_told(event),
             )
+
+    def _failed(self, node: _Kept, event: dict[str, Any]) -> None:
+        """An operator has failed on some tuples; the second time, its node is left alone."""
+        failure = (event["output"], event["where"])
+        if failure != node.failure:
+            node.failure = failure
+            return
+        node.gives_up = True
+        if node.due_s is not None:
+            node.due_s = math.inf
+        self._say(
+            f"node {node.name} is not started again, because it fails each time: {event['why']}",
+            **_told(event),
+        )
 
     def _needs_spark(self, name: str) -> bool:
         computes = any(name in nodes for nodes in self._cluster.replicas.values())
@@ -349,14 +370,17 @@ class Supervisor:
 
     def _again(self, node: _Kept, now: float, why: str) -> None:
         """Schedule the restart of a node after its restart delay."""
-        if now - node.began_s > HEALTHY_AFTER_S:
-            node.again_s = RESTART_DELAY_S
-        wait = node.again_s
-        node.due_s, node.again_s = now + wait, min(2 * wait, MAX_RESTART_DELAY_S)
         node.answers, node.process = False, None
         end_jvm(node.spark_pid)
         node.told = Supervised(node.told.ended + 1, why, time.time_ns() // 1000)
         self._note()
+        if node.gives_up:
+            node.due_s = math.inf
+            return
+        if now - node.began_s > HEALTHY_AFTER_S:
+            node.again_s = RESTART_DELAY_S
+        wait = node.again_s
+        node.due_s, node.again_s = now + wait, min(2 * wait, MAX_RESTART_DELAY_S)
         self._say(
             f"node {node.name} has ended ({why}): it is started again in {wait:g} s",
             event="ended",

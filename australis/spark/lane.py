@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from australis.diagram.fragments import Plan
-from australis.kernel.errors import Stopped
+from australis.diagram.model import Spark
+from australis.kernel.errors import OperatorFailed, Stopped
 from australis.spark.compile import compile_plan
 from australis.spark.logical_plans import emits_on_watermark
 from australis.spark.output import register_output
@@ -38,6 +40,12 @@ MAX_STARTING_S = 15.0
 _ONE_AT_A_TIME = threading.Lock()
 """Held while the process of a source is started: several at once on a busy machine would all be too
 slow, and so would be those that replace them."""
+_OF_FUNCTIONS = re.compile(
+    r"java\.lang\.(Arithmetic|NumberFormat|IllegalArgument)Exception|java\.lang\.StackOverflowError"
+    r"|java\.time\.DateTimeException"
+    r"|org\.apache\.spark\.Spark(Runtime|Arithmetic|DateTime|NumberFormat|IllegalArgument)Exception"
+)
+"""What Spark's own functions raise for the values of a tuple."""
 TRIES = 10
 """The number of times a lane is restarted after `BUSY`; another Spark would take far longer to
 start."""
@@ -143,8 +151,8 @@ class Lane:
         """Whether the query has failed only because a Spark process was slow to start."""
         return BUSY in str(self.query.exception() or "")
 
-    def check(self) -> bool:
-        """Raise `Stopped` if the query has failed or dropped a row as late.
+    def check(self, after: int) -> bool:
+        """Raise `Stopped` if the query has failed behind this bucket, or dropped a row as late.
 
         A query that failed only because a Spark process was slow to start is restarted: True.
         """
@@ -155,6 +163,11 @@ class Lane:
                 self.start()  # it continues from its checkpoint
             return True
         failure = self.query.exception()
+        if failure is not None and fails_on_tuples(str(failure)):
+            own = [o.name for o in self.plan.operators if isinstance(o, Spark)]
+            names = own or [o.name for o in self.plan.operators]
+            where = f"behind bucket {after}"
+            raise OperatorFailed(names, self.plan.output, where, _reason(str(failure)))
         if failure is not None:
             raise Stopped(f"the lane of '{self.plan.output}' failed: {_reason(str(failure))}")
         last = self.query.lastProgress
@@ -177,6 +190,16 @@ class Lane:
     def stop(self) -> None:
         """End the query; it continues from its checkpoint when started again."""
         self.query.stop()
+
+
+def fails_on_tuples(failure: str) -> bool:
+    """Whether a query's failure comes from computing with tuples: code of the user, or a function.
+
+    Failures in our own source and output, of the machine and of its disks are not among them.
+    """
+    if "PythonException" in failure:
+        return "australis/spark/" not in failure
+    return _OF_FUNCTIONS.search(failure) is not None
 
 
 def _reason(text: str) -> str:

@@ -62,6 +62,8 @@ _ALIASES = {
     "long": "bigint",
     "real": "float",
 }
+MAX_DEPTH = 20
+"""How deep structs may be nested."""
 _TOKEN = re.compile(r"\s*(`[^`]+`|\w+|[<>(),:])")
 
 
@@ -175,6 +177,7 @@ class _Reader:
             self._tokens.append(token[1])
             at = token.end()
         self._at = 0
+        self._depth = 0
 
     def _wrong(self) -> UserError:
         return UserError(
@@ -218,8 +221,12 @@ class _Reader:
         if word in ("decimal", "numeric"):
             return self._decimal()
         if word == "struct":
+            self._depth += 1
+            if self._depth > MAX_DEPTH:
+                raise UserError(f"has structs that are nested deeper than {MAX_DEPTH}")
             self.expect("<")
             inner = self.fields(end=">")
+            self._depth -= 1
             name = "struct<" + ", ".join(f"{_quoted(f.name)}: {f.type}" for f in inner) + ">"
             return name, pa.struct([pa.field(f.name, f.arrow) for f in inner])
         if word in ("array", "map"):
@@ -247,6 +254,6 @@ class _Reader:
 
     def _number(self) -> int:
         token = self._next() or ""
-        if not token.isdigit():
+        if not re.fullmatch(r"[0-9]{1,9}", token):
             raise self._wrong()
         return int(token)

@@ -13,8 +13,9 @@ import yaml
 from australis.kernel.errors import Place, UserError
 
 MAX_DEPTH = 50
-MAX_PARTS = 1_000_000
-"""The largest number of parts of a document, with aliases expanded."""
+MAX_CHARACTERS = 2_000_000
+MAX_REPEATED = 10_000
+"""The largest number of parts that aliases repeat, those within them included."""
 QUOTE = "a value with a comma needs quotes, as in {where: 'a > 1, b < 2'}"
 
 Path = tuple[str | int, ...]
@@ -100,6 +101,8 @@ class Document:
 def parse(text: str, file: str) -> Document:
     """Parse the single document in a YAML text."""
     text = text.removeprefix("\ufeff")
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(f"the file has more than {MAX_CHARACTERS:,} characters", place=Place(file))
     root = _compose(text, file)
     reader = _Reader(text, file)
     data = reader.data(root, (), root)
@@ -161,14 +164,19 @@ class _Reader:
         self._text = text
         self._file = file
         self._scalars = yaml.constructor.SafeConstructor()
+        self._seen: set[int] = set()
+        self._repeated = 0
 
     def data(self, node: yaml.Node, path: Path, key: yaml.Node, *, alone: bool = False) -> Any:
         """The plain data of a node whose place is that of its key."""
         text = node.value if isinstance(node, yaml.ScalarNode) else None
         at = key.start_mark
         self.marks[path] = Mark(at.line + 1, at.column + 1, text, alone)
-        if len(self.marks) > MAX_PARTS:
-            raise self._wrong(key, f"the file has more than {MAX_PARTS:,} parts")
+        self._repeated += id(node) in self._seen
+        self._seen.add(id(node))
+        if self._repeated > MAX_REPEATED:
+            said = f"the file has aliases that repeat more than {MAX_REPEATED:,} parts"
+            raise self._wrong(key, said)
         if len(path) > MAX_DEPTH:
             raise self._wrong(key, "the file is nested too deeply")
         if isinstance(node, yaml.ScalarNode):

@@ -13,11 +13,15 @@ from msgspec import Meta
 
 from australis.kernel.durations import SECOND, parse_duration
 from australis.kernel.errors import UserError
+from australis.kernel.names import MAX_NAME
 from australis.yamlfile.schema import Value, shown
 
 _MOST = sys.float_info.max
 Text = Annotated[str, Meta(min_length=1, description="text")]
-Name = Annotated[str, Meta(min_length=1, description="a name")]
+Name = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_NAME, description=f"a name of at most {MAX_NAME} characters"),
+]
 Finite = Annotated[float, Meta(ge=-_MOST, le=_MOST, description="a number")]
 Number = Annotated[float, Meta(ge=0, le=_MOST, description="a number that is not negative")]
 Positive = Annotated[float, Meta(gt=0, le=_MOST, description="a number above 0")]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from australis.diagram.aggregates import AggregateCall
 from australis.diagram.expressions import fault
 from australis.diagram.model import (
+    DEFAULT_REJECTED_BYTES,
     Aggregate,
     BSort,
     CountWindow,
@@ -25,7 +26,7 @@ from australis.diagram.model import (
     TimeWindow,
     Union,
 )
-from australis.diagram.parts import GENERATED
+from australis.diagram.parts import GENERATED, MAX_AHEAD_US
 from australis.streams.schema import parse_schema
 
 NAMES = [
@@ -100,6 +101,7 @@ def sources(draw: st.DrawFn, name: str) -> Source:
     options |= draw(OPTIONS)
     slack = draw(DURATIONS)
     idle = draw(st.none() | DURATIONS.filter(bool)) if kind in ("tcp", "push") else None
+    live = kind in ("tcp", "push") and time != "arrival"
     return Source(
         name=name,
         kind=kind,
@@ -107,6 +109,8 @@ def sources(draw: st.DrawFn, name: str) -> Source:
         time=time,
         slack_us=slack,
         idle_us=None if time == "arrival" else idle,
+        max_ahead_us=draw(DURATIONS | st.just(MAX_AHEAD_US)) if live else None,
+        rejected_bytes=draw(st.sampled_from([DEFAULT_REJECTED_BYTES, 0, 1_000, 10**9, 1_500_000])),
         options=options,
     )
 

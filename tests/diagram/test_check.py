@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from australis.diagram.check import check
+from australis.diagram.diagram_file import dump, load
 from australis.diagram.model import BSort, Cut, Diagram, Filter, Operator, Sink, Source, Split
 from australis.diagram.model import Union as UnionOf
 from australis.kernel.errors import Place, UserError
@@ -146,3 +147,32 @@ def test_cuts_by_hand(cut: Cut, sentence: str) -> None:
 def test_the_nearest_name() -> None:
     assert nearest("conections", ["connections", "connected"]) == "connections"
     assert nearest("zzz", ["connections"]) is None
+
+
+def test_limits_of_a_source_have_defaults_and_are_written_back() -> None:
+    text = "diagram: d\nsources:\n  s: {push: true, schema: t timestamp, time: t%s}\noperators:\n  m: {map: s, select: {t: t}}\n"
+    plain = load(text % "", "d.yaml").sources[0]
+    assert (plain.max_ahead_us, plain.rejected_bytes) == (3_600_000_000, 16_000_000)
+    diagram = load(text % ", max_ahead: 5 s, rejected: 2 GB", "d.yaml")
+    assert (diagram.sources[0].max_ahead_us, diagram.sources[0].rejected_bytes) == (
+        5_000_000,
+        2 * 10**9,
+    )
+    assert load(dump(diagram), "d.yaml") == diagram
+    assert load(text.replace(", time: t", "") % "", "d.yaml").sources[0].max_ahead_us is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("csv: a.csv, time: t, max_ahead: 1 h", "has 'max_ahead', which is for rows with times of their own"),
+        ("push: true, max_ahead: 1 h", "has 'max_ahead', which is for rows with times of their own"),
+        ("push: true, rejected: 16", "should be a size such as 16 MB, not 16"),
+        ("push: true, rejected: 16 apples", "should be a size such as 16 MB, not '16 apples'"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_limits_of_a_source(settings: str, said: str) -> None:
+    text = f"diagram: d\nsources:\n  s: {{{settings}, schema: t timestamp}}\noperators:\n  m: {{map: s, select: {{t: t}}}}\n"
+    with pytest.raises(UserError) as caught:
+        load(text, "d.yaml")
+    assert said in str(caught.value)

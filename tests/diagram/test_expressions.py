@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 import australis as au
@@ -121,3 +124,9 @@ def test_a_diagram_names_the_operator_and_the_line() -> None:
 
 def test_functions_are_lower_case_words() -> None:
     assert all(name == name.lower() and name.isidentifier() for name in FUNCTIONS)
+
+
+def test_the_reference_lists_the_functions() -> None:
+    text = (Path(__file__).parents[2] / "docs/reference/diagram-file.md").read_text()
+    table = text.partition("## Expressions")[2].partition("Patterns, formats")[0]
+    assert {*re.findall(r"`(\w+)`", table)} - {"_stime"} == FUNCTIONS

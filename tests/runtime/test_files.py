@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -120,14 +122,32 @@ def test_a_second_run_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def numbered(count: int) -> Callable[[int], list[dict[str, Any]]]:
+    return lambda first: [{"n": n} for n in range(first, count)]
+
+
 def test_side_files_write_each_entry_once(tmp_path: Path) -> None:
     path = tmp_path / "late" / "s.jsonl"
-    first = SideFile(path)
-    assert first.add(0, [{"n": 0}, {"n": 1}]) == 2
+    first = SideFile(path, 1_000)
+    assert first.add(0, 2, numbered(2)) == 2
     first.sync()
     with path.open("ab") as file:
         file.write(b'{"n": 2')
-    again = SideFile(path)
-    assert again.written == 2
-    assert again.add(0, [{"n": 0}, {"n": 1}, {"n": 2}]) == 3
+    again = SideFile(path, 1_000)
+    assert again.count == 2
+    assert again.add(0, 3, numbered(3)) == 3
     assert path.read_text() == '{"n":0}\n{"n":1}\n{"n":2}\n'
+
+
+def test_a_full_side_file_only_counts(tmp_path: Path) -> None:
+    path = tmp_path / "late" / "s.jsonl"
+    first = SideFile(path, 20)
+    assert first.add(0, 1_000, numbered(1_000)) == 1_000
+    assert first.add(1_000, 1, lambda first: pytest.fail("a full file needs no entries")) == 1_001
+    assert first.count == 1_001
+    kept = '{"n":0}\n{"n":1}\n'
+    assert path.read_text() == kept
+    again = SideFile(path, 20, counted=1_001)
+    assert again.count == 1_001
+    assert again.add(0, 1_002, numbered(1_002)) == 1_002
+    assert (again.count, path.read_text()) == (1_002, kept)

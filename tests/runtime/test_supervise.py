@@ -303,3 +303,36 @@ def test_an_event_that_was_cut_short_by_a_full_disk_does_not_matter(watched: Wat
     watched.supervisor.look()
     (said,) = [s["sentence"] for s in watched.said if s["event"] == "stuck"]
     assert said == "node a: the disk has not returned for 60 s"
+
+
+def test_a_node_whose_operator_fails_on_the_same_tuples_again_is_left_alone(
+    watched: Watched,
+) -> None:
+    def fails(bucket: int) -> None:
+        event = {"event": "operator_failed", "output": "x", "where": f"behind bucket {bucket}"}
+        event["why"] = (
+            f"the operator 'f' fails on tuples behind bucket {bucket} of 'x': ValueError: v"
+        )
+        with (watched.base / watched.cluster.state / "b" / "events.jsonl").open("a") as file:
+            file.write(json.dumps(event) + "\n")
+
+    watched.until(watched.all_run)
+    for bucket in (7, 8):  # another bucket each time, so that there is progress
+        fails(bucket)
+        watched.die("b")
+        watched.now += watched.waits[-1]
+        watched.until(watched.all_run)
+    fails(8)
+    pid = watched.pid("b")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    watched.until(lambda: watched.pid("b") is None)
+    for _ in range(5):
+        watched.now += 1_000
+        watched.supervisor.look()
+    assert watched.pid("b") is None
+    assert watched.pid("a") is not None
+    assert watched.said[-1]["sentence"] == (
+        "node b is not started again, because it fails each time: the operator 'f' fails on tuples"
+        " behind bucket 8 of 'x': ValueError: v"
+    )

@@ -61,6 +61,8 @@ class Bench:
         time_column: str = ARRIVAL,
         slack_us: int = 0,
         idle_us: int | None = None,
+        max_ahead_us: int | None = None,
+        rejected_bytes: int = 1_000_000,
         **options: Any,
     ) -> SourceProxy:
         source = Source(
@@ -70,6 +72,8 @@ class Bench:
             time=time_column,
             slack_us=slack_us,
             idle_us=idle_us,
+            max_ahead_us=max_ahead_us,
+            rejected_bytes=rejected_bytes,
             options=options,
         )
         log = StableLog(FileDisk(state / "logs"), schema, BUCKETS)
@@ -539,6 +543,57 @@ def test_lines_are_acknowledged_once_durable(tmp_path: Path, bench: Bench) -> No
     assert [(r["line"], r["raw"]) for r in rejected] == [(3, "nonsense"), (4, '{"n": "x"}')]
     assert rejected[0]["reason"].startswith("127.0.0.1:")
     assert again.stats.rejected == 2
+
+
+HOUR_US = 3_600_000_000
+
+
+def test_rows_far_ahead_of_the_clock_are_rejected(tmp_path: Path, bench: Bench) -> None:
+    proxy = bench.start(
+        tmp_path, kind="tcp", schema=TIMED, time_column="t", clock=Clock(START), unit="us",
+        max_ahead_us=HOUR_US, address="127.0.0.1:0", ack=True,
+    )  # fmt: skip
+    times = [START, START + HOUR_US + 1, 4_102_444_800_000_000, START + 10]
+    with connect(proxy) as connection, connection.makefile("rb") as replies:
+        connection.sendall(b"".join(b'{"t": %d, "n": %d}\n' % (t, n) for n, t in enumerate(times)))
+        while int(replies.readline()) < 4:
+            pass
+    assert (proxy.stats.rejected, proxy.stats.late) == (2, 0)
+    lines = (tmp_path / "rejected" / "s.jsonl").read_text().splitlines()
+    reason = json.loads(lines[1])["reason"]
+    assert reason.endswith("column 't': 4102444800000000 is more than 60 min ahead of the clock")
+
+
+def test_pushed_rows_far_ahead_of_the_clock_are_refused(tmp_path: Path, bench: Bench) -> None:
+    proxy = bench.start(
+        tmp_path, schema=TIMED, time_column="t", clock=Clock(START), unit="us", max_ahead_us=HOUR_US
+    )
+    handle(proxy).push([{"t": START + HOUR_US, "n": 1}])
+    with pytest.raises(UserError, match=r"row 1 column 't': .* is more than .* ahead of the clock"):
+        handle(proxy).push([{"t": START, "n": 1}, {"t": START + HOUR_US + 1, "n": 2}])
+
+
+def test_many_malformed_lines_are_counted_and_few_are_kept(tmp_path: Path, bench: Bench) -> None:
+    options = {"kind": "tcp", "address": "127.0.0.1:0", "ack": True, "rejected_bytes": 10_000}
+    lines = 20_000
+    clock = Clock()
+    proxy = bench.start(tmp_path, clock=clock, **options)
+    with connect(proxy) as connection, connection.makefile("rb") as replies:
+        sender = threading.Thread(
+            target=connection.sendall, args=(b"garbage\n" * lines + b'{"n": 1}\n',)
+        )
+        sender.start()
+        while int(replies.readline()) < lines + 1:
+            pass
+        sender.join()
+    assert proxy.stats.rejected == lines
+    assert (tmp_path / "rejected" / "s.jsonl").stat().st_size <= 10_000
+    clock.now_us += 1_000_000
+    until(lambda: proxy.stats.rows == 1)
+    proxy.stop()
+    assert proxy.join(10)
+    again = bench.start(tmp_path, clock=Clock(START + 2_000_000), **options)
+    assert again.stats.rejected == lines
 
 
 def test_a_long_line_is_rejected_and_the_connection_goes_on(tmp_path: Path, bench: Bench) -> None:

@@ -102,7 +102,7 @@ ODD = {
     "a number at the top": ("5", ":1: the file should be names with settings"),
     "keys that are no names": ("{[a]: b}", ":1: the file has a key that is not a name"),
     "deep flow": ("[" * 100_000, ":1: the file is nested too deeply"),
-    "deep blocks": ("\n".join(" " * i + "a:" for i in range(5_000)), "nested too deeply"),
+    "deep blocks": ("\n".join(" " * i + "a:" for i in range(1_500)), "nested too deeply"),
     "deep, but not too deep for the parser": ("a: " + "[" * 90 + "]" * 90, "nested too deeply"),
     "tabs": ("a:\n\tb: c\n", ":2: not YAML: a tab, where YAML indents with spaces"),
     "an alias in its anchor": ("a: &a\n  b: *a\n", "the file is nested too deeply"),
@@ -123,7 +123,48 @@ def test_aliases_may_not_multiply_without_end() -> None:
     more = (f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
     text = "a0: &a0 [x, x]\n" + "".join(more)
     said = refusal(peers_file.load, text, str(EXAMPLES / "peers.yaml")) or ""
-    assert "the file has more than 1,000,000 parts" in said
+    assert "the file has aliases that repeat more than 10,000 parts" in said
+
+
+def test_a_file_may_not_be_of_any_size() -> None:
+    said = refusal(peers_file.load, "a: b\n" * 1_000_000, str(EXAMPLES / "peers.yaml")) or ""
+    assert "the file has more than 2,000,000 characters" in said
+
+
+DIAGRAM = """
+diagram: d
+sources:
+  s: {push: true, schema: a int}
+operators:
+  m: {map: s, select: {a: a}}
+"""
+LONG, HUGE = "n" * 300, "9" * 400
+HUGE_DIGITS = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("m: {", LONG + ": {", ":6: 'nnnnnnnnnnnnnnnnnnnn…' is a name of more than 100 characters"),
+        ("diagram: d", "diagram: " + LONG, "use up to 100 letters, digits, _ and -"),
+        ("diagram: d", "diagram: dé", "is not a name for a diagram"),
+        ("diagram: d", f"diagram: d\nbucket: {HUGE} s", ":3: 'bucket' should be at most"),
+        ("a int}", f"a int, slack: {HUGE} s}}", ":4: 's' has a setting 'slack' that should be at most"),
+        ("a int}", f"a decimal({HUGE_DIGITS})}}", ":4: 's' has a setting 'schema' that is not a schema"),
+        ("a int}", f"'a {'struct<b: ' * 2_000}int{'>' * 2_000}'}}", "nested deeper than 20"),
+        ("m: {map", f"w: {{aggregate: s, window: {HUGE_DIGITS} tuples, compute: {{n: count(*)}}}}\n  m: {{map", ":6: 'w'"),
+        ("m: {map", f"w: {{aggregate: s, window: {HUGE} s, compute: {{n: count(*)}}}}\n  m: {{map", "at most 36500 d"),
+        ("m: {map", f"w: {{split: s, by: [a], into: {HUGE}}}\n  m: {{map", ":6: 'w' has a setting 'into' that should be at most"),
+        ("m: {map", f"w: {{filter: s, where: {{{LONG}: a > 1}}}}\n  m: {{map", "which is not a name"),
+        ("m: {map: s, select: {a: a}}", f"m: {{map: s, select: {{a: a}}}}\nfragments: {{{LONG}: [m]}}", "more than 100 characters"),
+    ],
+)  # fmt: skip
+def test_names_and_numbers_have_limits(old: str, new: str, said: str) -> None:
+    file = str(EXAMPLES / "d.yaml")
+    assert refusal(diagram_file.load, DIAGRAM, file) is None
+    found = refusal(diagram_file.load, DIAGRAM.replace(old, new), file) or ""
+    assert said in found
+    assert len(found) <= 2_000
 
 
 @readers

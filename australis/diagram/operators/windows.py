@@ -22,14 +22,15 @@ from australis.diagram.settings import (
     Taker,
     Wrong,
     read_columns,
+    read_duration,
     setting,
 )
-from australis.kernel.durations import MILLISECOND, format_duration, parse_duration
+from australis.kernel.durations import MILLISECOND, format_duration
 from australis.kernel.errors import UserError
 
 DEFAULT_SCALE = 6
 MAX_SCALE = 12
-_COUNT_WINDOW = re.compile(r"\s*(\d+)\s*(?:tuples?|rows?)\s*", re.IGNORECASE)
+_COUNT_WINDOW = re.compile(r"\s*(\d{1,9})\s*(?:tuples?|rows?)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ Calls = tuple[tuple[str, AggregateCall], ...]
 def _length(value: Any) -> tuple[type[Window], int]:
     """The length of a window or of its slide, in microseconds or in tuples."""
     counted = _COUNT_WINDOW.fullmatch(str(value))
-    length = int(counted[1]) if counted else parse_duration(value)
+    length = int(counted[1]) if counted else read_duration(value)
     if length < 1:
         raise UserError("should be longer than nothing")
     if not counted and length % MILLISECOND:

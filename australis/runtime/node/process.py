@@ -29,7 +29,14 @@ from australis.deployment.sinks import readers, sink_places
 from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram, Sink, Source
 from australis.kernel.durations import SECOND
-from australis.kernel.errors import AustralisError, Damaged, Stopped, UserError, unknown_name
+from australis.kernel.errors import (
+    AustralisError,
+    Damaged,
+    OperatorFailed,
+    Stopped,
+    UserError,
+    unknown_name,
+)
 from australis.kernel.machine import Event, Message, SetTimer
 from australis.node.admission import HEARTBEATS_PER_PERIOD, Limits, connection_limit
 from australis.node.hosts import (
@@ -907,6 +914,16 @@ class Node:
         trace = "".join(traceback.format_exception(error))
         about = self._driver.about()
         self.events.tell("error", level=ERROR, **about, why=str(error), trace=trace)
+        if isinstance(error, OperatorFailed):
+            self.events.tell(
+                "operator_failed",
+                level=ERROR,
+                **about,
+                output=error.output,
+                operators=list(error.operators),
+                where=error.where,
+                why=str(error),
+            )
         self._on_error(error)
 
     def check(self) -> None:

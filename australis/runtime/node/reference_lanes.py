@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from australis.diagram.fragments import Plan
-from australis.kernel.errors import Damaged, Stopped
+from australis.kernel.errors import Damaged, OperatorFailed, Stopped
 from australis.protocols.dpc.effects import (
     Checkpoint,
     Checkpointed,
@@ -35,7 +35,7 @@ from australis.runtime.files import FileDisk, make_directory
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import excerpt
 from australis.runtime.node.damaged import OutputFiles
-from australis.runtime.node.held import FindLog, read_spans
+from australis.runtime.node.held import FindLog, HeldInputs, read_spans
 from australis.runtime.node.lanes import LaneSettings, Report
 from australis.runtime.node.wire import WireError
 from australis.runtime.sealed import read_sealed, unseal, write_sealed
@@ -217,13 +217,23 @@ class ReferenceLanes:
         work = read_spans(effect.inputs, lane.plan.inputs, self._find_log)
         upto, end = effect.upto, max(effect.upto, effect.keep_after)
         # One step over the whole batch: the engine's state is that after the last bucket.
-        state, buckets = lane.engine.step(lane.state, work.read(effect.after, upto), upto)
+        try:
+            state, buckets = lane.engine.step(lane.state, work.read(effect.after, upto), upto)
+        except OperatorFailed:
+            self._find_failure(lane, work, effect.after, upto)
+            raise
         made = [(n, batch) for n, batch in buckets if n > effect.keep_after]
         lane.log.append(made, max(self._buckets.end(end), lane.log.boundary_us))
         lane.state = state
         self._settings.on_append()
         digests = lane.log.recent_digests(effect.keep_after, end)
         self._report(StableDone(effect.output, upto, end, digests))
+
+    def _find_failure(self, lane: _Lane, work: HeldInputs, after: int, upto: int) -> None:
+        """Raise the failure of some buckets again, with the one bucket in which it occurs."""
+        state = lane.state
+        for bucket in range(after + 1, upto + 1):
+            state, _ = lane.engine.step(state, work.read(bucket - 1, bucket), bucket)
 
     def _checkpoint(self, output: str) -> None:
         lane = self._lanes[output]

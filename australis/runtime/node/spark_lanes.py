@@ -319,7 +319,7 @@ class SparkLanes:
         warm = one.warm
         if warm is not None and warm.lane is not None:
             try:
-                warm.lane.check()
+                warm.lane.check(warm.at)
             except Stopped as error:
                 self._tell_of(one, "warm_lane_failed", why=str(error))
                 self._discard(one)
@@ -335,7 +335,7 @@ class SparkLanes:
         stable = one.stable
         if stable.lane is None or stable.closed or stable.ended:
             return
-        if stable.lane.check():
+        if stable.lane.check(stable.at):
             self._settings.on_restarted()
             self._tell_of(one, "lane_restarted", why=BUSY)
         since_s = one.stalls.stalled_s

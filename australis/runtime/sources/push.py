@@ -37,10 +37,16 @@ _MISFIT = (
 class PushHandle:
     """The handle by which a program pushes rows, from any thread."""
 
-    def __init__(self, source: Source, buckets: Buckets, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        source: Source,
+        buckets: Buckets,
+        inbox: Inbox,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
         self._source = source
         self._inbox = inbox
-        self._stamper = None if source.time == ARRIVAL else Stamper(source, buckets)
+        self._stamper = None if source.time == ARRIVAL else Stamper(source, buckets, clock)
 
     def push(self, rows: Any) -> None:
         """Take these rows; returns once they are durable."""

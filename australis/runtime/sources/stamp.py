@@ -7,13 +7,14 @@ are rounded away.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from australis.diagram.model import ARRIVAL, Source
+from australis.kernel.durations import format_duration
 from australis.kernel.errors import UserError
 from australis.runtime.sources.base import Rejected, shown_row, shown_value
 from australis.streams.buckets import Buckets
@@ -50,8 +51,13 @@ def check_time(source: Source) -> None:
 class Stamper:
     """Computes the `_stime` of rows from their time column."""
 
-    def __init__(self, source: Source, buckets: Buckets) -> None:
+    def __init__(
+        self, source: Source, buckets: Buckets, clock: Callable[[], int] | None = None
+    ) -> None:
+        """A stamper that, with a clock, takes no time too far ahead of it (`max_ahead`)."""
         check_time(source)
+        self._ahead_us = source.max_ahead_us
+        self._clock = clock
         self._time = source.time
         self._buckets = buckets
         self._scale = UNITS[source.options.get("unit", "us")]
@@ -60,6 +66,10 @@ class Stamper:
         """The `_stime` of each row, and which rows have none that a stream can carry."""
         stimes = self._stimes(rows.column(self._time))
         valid = valid_stimes(stimes, self._buckets)
+        if self._clock is not None and self._ahead_us is not None:
+            latest = pa.scalar(self._clock() + self._ahead_us, pa.int64())
+            near = pc.less_equal(stimes.cast(pa.int64()), latest)
+            valid = pc.fill_null(pc.and_(valid, near), False)
         if pc.all(valid).as_py() is not False:
             return stimes, []
         return stimes, pc.indices_nonzero(pc.invert(valid)).to_pylist()
@@ -87,6 +97,10 @@ class Stamper:
         if not value.is_valid:
             return f"has no value in the time column '{self._time}'"
         said = shown_value(value)
+        stime = self._stimes(rows.column(self._time).slice(row, 1))
+        if self._ahead_us is not None and valid_stimes(stime, self._buckets)[0].as_py():
+            ahead = format_duration(self._ahead_us)
+            return f"column '{self._time}': {said} is more than {ahead} ahead of the clock"
         return f"column '{self._time}': {said} is not a time after 1970 that a stream can carry"
 
 

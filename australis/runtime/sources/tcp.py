@@ -56,6 +56,7 @@ class TcpListener:
         base: Path = Path(),
         tell: Tell = tell_nobody,
         max_connections: int = MAX_PRODUCERS,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         options = Options(source, TCP_OPTIONS)
         self._ack = options.flag("ack")
@@ -63,6 +64,7 @@ class TcpListener:
         self._buckets = buckets
         self._inbox = inbox
         self._door = Door(source, base)
+        self._clock = clock
         host, port = read_address(options)
         room = min(max_connections, MAX_PRODUCERS)
         # Where nothing has to be shown, who is silent may be a producer that has no rows yet.
@@ -106,6 +108,7 @@ class TcpListener:
             self._inbox,
             connection.peer,
             self._ack,
+            self._clock,
         )
         told.run(lambda: self._listener.stopping, rest)
 
@@ -121,13 +124,14 @@ class _Connection:
         inbox: Inbox,
         peer: str,
         ack: bool,
+        clock: Callable[[], int] | None,
     ) -> None:
         self._connection = connection
         self._inbox = inbox
         self._peer = peer
         self._ack = ack
         self._json = JsonRows(source)
-        self._stamper = None if source.time == ARRIVAL else Stamper(source, buckets)
+        self._stamper = None if source.time == ARRIVAL else Stamper(source, buckets, clock)
         self._splitter = LineSplitter(LINE_BYTES)
         self._blocks: list[Block] = []
         self._waiting = 0

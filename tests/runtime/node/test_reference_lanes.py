@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from australis.diagram import diagram_file
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
-from australis.kernel.errors import Damaged
+from australis.kernel.errors import Damaged, OperatorFailed
 from australis.kernel.machine import Event
 from australis.protocols.dpc.effects import (
     Checkpoint,
@@ -90,11 +91,13 @@ class Lanes:
         self.told.clear()
         return found[-1]
 
-    def run(self, after: int, upto: int, keep_after: int) -> Event:
+    def work(self, after: int, upto: int, keep_after: int) -> RunStable:
         log = self._known.logs["s1"]
         listed = tuple(Bucket(n, 0, log.get(n)) for n in range(after + 1, upto + 1))
-        inputs = ((Span(after, upto, listed),),)
-        self.lanes.run_stable(RunStable("counts", after, upto, keep_after, inputs))
+        return RunStable("counts", after, upto, keep_after, ((Span(after, upto, listed),),))
+
+    def run(self, after: int, upto: int, keep_after: int) -> Event:
+        self.lanes.run_stable(self.work(after, upto, keep_after))
         return self.until(StableDone)
 
     def skip(self) -> None:
@@ -188,3 +191,29 @@ def test_a_damaged_checkpoint_is_given_to_no_other_replica(one: Lanes, tmp_path:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(Damaged):
         one.lanes.snapshot("counts", copy)
+
+
+def test_an_operator_that_fails_is_named_with_the_one_bucket(
+    one: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place,) = one.lanes._lanes["counts"].engine._places
+    bad_us = (BASE + 4) * 500_000
+
+    def step(inputs: Any, state: Any, before: int, now: int) -> Any:
+        if before < bad_us <= now:
+            raise ValueError("odd tuple")
+        return place.node.step(inputs, state, before, now)
+
+    failing = replace(place, node=replace(place.node, step=step))
+    monkeypatch.setattr(one.lanes._lanes["counts"].engine, "_places", [failing])
+    one.lanes.run_stable(one.work(BASE, BASE + 8, BASE))
+    deadline = time.monotonic() + 10
+    while not one.errors:
+        assert time.monotonic() < deadline, one.told
+        time.sleep(0.01)
+    bucket = BASE + 3
+    assert isinstance(one.errors[0], OperatorFailed)
+    assert str(one.errors[0]) == (
+        f"the operator 'counts' fails on tuples in bucket {bucket} of 'counts':"
+        " ValueError: odd tuple"
+    )

@@ -159,3 +159,13 @@ def test_only_processes_of_the_run_are_answered(tmp_path: Path) -> None:
             list(fl.connect(location).do_action(fl.Action("shutdown", body)))
     finally:
         server.shutdown()
+
+
+def test_on_one_machine_only_its_user_reaches_the_lanes(tmp_path: Path) -> None:
+    server = LaneServer(OneLane(tmp_path).work, lambda stopped: None)
+    scheme, _, path = server.address.partition("#")[0].partition("://")
+    directory = Path(path).parent
+    assert scheme == "grpc+unix"
+    assert directory.stat().st_mode & 0o777 == 0o700
+    server.shutdown()
+    assert not directory.exists()

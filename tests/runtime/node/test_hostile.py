@@ -19,9 +19,9 @@ from australis.node.admission import MAX_UNKNOWN
 from australis.runtime.client import ChangeKind, connect
 from australis.runtime.node.metrics import MAX_CONNECTIONS
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.long]
 MAX_DELAY_S = 3.0
-ATTACK_S = 12.0
+ATTACK_S = 10.0
 FEW = "  few: {stream: counts}\n"
 
 

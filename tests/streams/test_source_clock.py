@@ -18,7 +18,9 @@ def test_it_goes_on_from_the_boundary_and_never_back(
     times = [clock.time(now_us + passed) for passed in sorted(passed_us)]
     assert times == sorted(times)
     assert all(time >= boundary_us for time in times)
-    assert all(time >= now_us + passed for time, passed in zip(times, sorted(passed_us)))
+    assert all(
+        time >= now_us + passed for time, passed in zip(times, sorted(passed_us), strict=True)
+    )
 
 
 @given(TIMES, TIMES)

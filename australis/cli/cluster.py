@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import time
 from contextlib import suppress
@@ -85,7 +84,7 @@ def node(name: str, file: Path, as_json: bool) -> None:
     cluster, diagram, base = load_cluster(file)
     settings = NodeSettings()
     if owns_process():
-        faulthandler.enable()
+        ending.prepare()
         settings = NodeSettings(on_stop=lambda: ending.begin(lambda: _failure(one)))
     one = Node(cluster, diagram, name, base=base, settings=settings)
     address = cluster.nodes[name].address

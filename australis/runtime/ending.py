@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
 import threading
 import time
@@ -29,7 +30,16 @@ STANDARD_ERROR = 2
 OWN = ("MainThread", "last resort")
 """The threads that are not worth naming: they always run."""
 
+TELL_STACKS = signal.SIGUSR2
+"""The signal that asks a node for the stacks of its threads, even if it hangs."""
+
 _begun: list[bool] = []
+
+
+def prepare() -> None:
+    """Write the stacks of all threads to standard error on a crash, and when asked for them."""
+    faulthandler.enable(STANDARD_ERROR)
+    faulthandler.register(TELL_STACKS, STANDARD_ERROR)
 
 
 def begun() -> bool:

@@ -20,6 +20,7 @@ import msgspec
 from australis.deployment.cluster import Cluster
 from australis.kernel.errors import Stopped, UserError
 from australis.runtime.admin import AdminClient
+from australis.runtime.ending import TELL_STACKS
 from australis.runtime.files import make_directory, open_private, replace_file, stopping
 from australis.runtime.node.events import FILE as EVENTS
 from australis.runtime.processes import (
@@ -52,7 +53,7 @@ UNANSWERED_S = 120.0
 It is long, since others mask a node that is paused, and a debugger or a busy machine may be why."""
 UNSTARTED_S = 600.0
 """The time after which a node that has never answered is killed and started again."""
-ABORT_S = 1.0
+STACKS_S = 1.0
 """The time that a node that is killed has to write down the stacks of its threads."""
 ALARMS = ("stuck", "clock_jumped", "clock_off", "source_ahead", "output_waits", "output_goes_on")
 """The events of nodes that `up` tells as they are: each has a whole sentence in `why`."""
@@ -302,7 +303,7 @@ class Supervisor:
     def _kill(self, node: _Kept, silent_s: float, now: float) -> None:
         """Kill a node that does not answer, after it has written down what its threads do."""
         why = f"it did not answer for {silent_s:.0f} s and was killed"
-        end([node.identity], ABORT_S, signal.SIGABRT)
+        end([node.identity], STACKS_S, TELL_STACKS)
         if node.process is not None:
             node.process.wait()
         self._again(node, now, why)

@@ -91,7 +91,7 @@ def test_up_starts_a_node_again_until_its_disk_has_room(path: Path) -> None:
     run = Processes(path)
     try:
         run.run("up", "--detach")
-        run.until(lambda: set(stream_states(run).values()) == {"STABLE"})
+        run.until(lambda: stream_states(run) == dict.fromkeys(("a", "b"), "STABLE"))
         reader = subprocess.Popen(
             [sys.executable, "-m", "australis.cli.main", "tail", str(path), "counts"],
             stdout=subprocess.DEVNULL,
@@ -106,7 +106,7 @@ def test_up_starts_a_node_again_until_its_disk_has_room(path: Path) -> None:
         shown = run.run("status", code=1) if "a" not in run.status() else run.run("status")
         assert "has ended" in " ".join(shown.split())
         filler.unlink()
-        run.until(lambda: set(stream_states(run).values()) == {"STABLE"})
+        run.until(lambda: stream_states(run) == dict.fromkeys(("a", "b"), "STABLE"))
         reader.kill()
         reader.wait()
         upto = run.status()["a"]["outputs"]["counts"]["upto"]

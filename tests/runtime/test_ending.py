@@ -18,7 +18,7 @@ from runtime.node.small_cluster import write_cluster
 from australis.runtime import ending
 from australis.runtime.admin import AdminClient
 from australis.runtime.client import load_cluster
-from australis.runtime.processes import identity
+from australis.runtime.processes import end, identity
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -78,6 +78,23 @@ def test_its_child_processes_end_with_it_even_stubborn_ones(tmp_path: Path) -> N
     assert code == 3
     assert took_s < LATEST_S
     assert identity(int(said)) == ""
+
+
+def test_a_process_that_hangs_tells_what_its_threads_do_when_it_is_asked(tmp_path: Path) -> None:
+    code = (
+        "import ctypes; from australis.runtime import ending; ending.prepare()\n"
+        "print(1, flush=True)\n"
+        "ctypes.PyDLL(None).pause()\n"
+        "ctypes.PyDLL(None).pause()\n"
+    )
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    end([identity(process.pid)], 1.0, ending.TELL_STACKS)
+    assert process.wait(10) == -signal.SIGKILL
+    assert "most recent call first" in process.stderr.read()
 
 
 # --- a node with readers that do not read ---------------------------------------------------------

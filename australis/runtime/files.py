@@ -156,8 +156,8 @@ def replace_file(path: Path, data: bytes, *, private: bool = True) -> None:
 
 
 def write_first(path: Path, data: bytes) -> None:
-    """Write a file durably and atomically, unless another process has already created it."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    """Write a file durably and atomically, unless another process or thread has created it."""
+    temporary = path.with_name(f"{path.name}.{threading.get_native_id()}{TEMPORARY}")
     _write_whole(temporary, data, private=True)
     with suppress(FileExistsError):
         os.link(temporary, path)

@@ -8,18 +8,20 @@ never sent, and a process that took a node's port learns nothing.
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 import socket
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from australis.kernel.errors import AustralisError, UserError
-from australis.runtime.files import TEMPORARY, make_directory, stopping, sync_directory, write_all
+from australis.runtime.files import make_directory, stopping, write_first
+from australis.runtime.sealed import read_sealed, seal
 from australis.runtime.sockets import receive, send
 
 FILE = "token"
+REMEDY = "remove it while no node runs, and the next `australis up` makes another"
 BYTES = 32
 """The size of the token, of the random bytes of either end, and of a proof."""
 
@@ -72,47 +74,18 @@ def keep_token(state: Path) -> Token:
     if not path.exists():
         with stopping("write", path):
             make_directory(state)
-            _write_first(path, f"{secrets.token_hex(BYTES)}\n".encode())
+            write_first(path, seal(FILE, f"{secrets.token_hex(BYTES)}\n".encode()))
     return read_token(state)
 
 
 def read_token(state: Path) -> Token:
     """The token of the cluster with this state; a `UserError` if it is not there, or not safe."""
     path = state / FILE
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        sentence = "does not exist: it is made by the first `australis up` of the cluster"
-        raise NoToken(sentence, name=str(path)) from None
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", name=str(path)) from None
-    with os.fdopen(fd, "rb") as file:
-        about = os.fstat(fd)
-        if about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    with stopping("read", path), suppress(FileNotFoundError):
+        if path.lstat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) and not path.is_symlink():
             raise UserError("may be read by others: it should have mode 600", name=str(path))
-        text = file.read(4 * BYTES)
-    try:
-        secret = bytes.fromhex(text.decode("ascii").strip())
-    except ValueError:
-        secret = b""
-    if len(secret) != BYTES:
-        raise UserError("is damaged: remove it while no node runs, to get another", name=str(path))
-    return Token(secret)
-
-
-def _write_first(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, unless another process has created it."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}{TEMPORARY}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink()
-    sync_directory(path.parent)
+    found = read_sealed(path, FILE, REMEDY)
+    if found is None:
+        sentence = "does not exist: it is made by the first `australis up` of the cluster"
+        raise NoToken(sentence, name=str(path))
+    return Token(bytes.fromhex(found.decode()))

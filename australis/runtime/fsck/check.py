@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from australis.kernel.errors import AustralisError, Damaged, UserError
 from australis.protocols.dpc.source_pair import Standing
+from australis.runtime import token
 from australis.runtime.epoch import BEGAN, FILE, read_began, read_epoch
 from australis.runtime.fsck import repair
 from australis.runtime.fsck.findings import NOTHING, Finding
@@ -74,7 +75,7 @@ class _Check:
         for node in self._nodes:
             self._step(f"checking {node.root}")
             self._check_node(node)
-        self._check_times()
+        self._check_cluster()
         for node in self._nodes:
             for log in node.logs:
                 self._step(f"checking the log of {log.stream} on {node.name}")
@@ -302,7 +303,7 @@ class _Check:
 
     # --- the cluster ------------------------------------------------------------------------
 
-    def _check_times(self) -> None:
+    def _check_cluster(self) -> None:
         claim = next(iter(self._claims.values()), None)
         began = next((c.began_us for c in self._claims.values() if c.began_us is not None), None)
         known = f"taken from the state of a node ({', '.join(self._claims)})"
@@ -314,6 +315,10 @@ class _Check:
         mend = None if began is None else repair.began(self._state, began)
         remedy = known if began is not None else "another machine's copy will do"
         self._try(path, lambda: read_began(self._state), "when the cluster began", remedy, mend)
+        path = self._state / token.FILE
+        remedy = "set aside: the next `australis up` makes another"
+        mend = repair.aside(self._state, path)
+        self._try(path, lambda: token.read_token(self._state), "who may call", remedy, mend)
 
 
 def _of_checkpoint(log: StoredLog, checkpoint: Path) -> Iterator[Finding]:

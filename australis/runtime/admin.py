@@ -42,7 +42,7 @@ class AdminClient:
         """Ask one node; raises `NoAnswer` if it does not answer, a `UserError` if it refuses."""
         address = self.cluster.nodes[node].address
         try:
-            with connect(self.cluster, node, self._found_access(node)) as client:
+            with connect(self.cluster, node, self._found_access(node), timeout_s) as client:
                 if kind != HELLO:
                     greeted(client, self.cluster.name, node)
                 return ask(client, kind, what, timeout_s)

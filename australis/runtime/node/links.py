@@ -21,6 +21,7 @@ from australis.deployment.cluster import Cluster
 from australis.kernel.errors import AustralisError
 from australis.runtime.node.events import WARNING, Tell, tell_nobody
 from australis.runtime.node.transport import (
+    CONNECT_TIMEOUT_S,
     MIN_BYTES_PER_S,
     NETWORK_ERRORS,
     NodeConnection,
@@ -99,10 +100,12 @@ def _hello(client: NodeConnection, node: str) -> Hello:
         raise Mismatch(f"'{node}' does not say who it is, or not so that one understands") from None
 
 
-def connect(cluster: Cluster, node: str, access: Access) -> NodeConnection:
+def connect(
+    cluster: Cluster, node: str, access: Access, timeout_s: float = CONNECT_TIMEOUT_S
+) -> NodeConnection:
     """A connection to a node."""
     place = cluster.nodes[node]
-    return NodeConnection(place.host, place.port, node, access)
+    return NodeConnection(place.host, place.port, node, access, timeout_s)
 
 
 class Link:

@@ -47,17 +47,24 @@ def answer(kind: int, body: bytes = b"") -> bytes:
 class NodeConnection:
     """A connection to a node, for one thread; another one may `cancel` it."""
 
-    def __init__(self, host: str, port: int, node: str, access: Access) -> None:
-        """Connect; raises `Refused`, `Unproven`, or an `OSError` if nothing answers."""
-        deadline = time.monotonic() + CONNECT_TIMEOUT_S
-        self._socket = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        node: str,
+        access: Access,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        """Connect within a time; raises `Refused`, `Unproven`, or an `OSError` if nothing answers."""
+        deadline = time.monotonic() + timeout_s
+        self._socket = socket.create_connection((host, port), timeout_s)
         self._broken = False
         self._ends_if_refused = False
         try:
             keep_alive(self._socket)
             self._socket = access.wrap(self._socket, node)
             access.connect(self._socket, node, deadline)
-            for _ in self._answers(deadline, CONNECT_TIMEOUT_S):
+            for _ in self._answers(deadline, timeout_s):
                 pass  # nothing but the end, which is the welcome
         except BaseException:
             self.close()

@@ -57,9 +57,16 @@ class Watch:
                     self._tell("stuck", level=ERROR, why=why)
                     raise Stopped(why)
                 for look in self._also:
-                    look()
+                    self._take(look)
         except BaseException as error:
             self._fail(error)
+
+    def _take(self, look: Callable[[], None]) -> None:
+        """Take a look that only tells something: a node does not end because it fails."""
+        try:
+            look()
+        except Exception as error:
+            self._tell("error", level=ERROR, kind="watch", why=f"while it looked: {error!r}")
 
     def stuck(self) -> str | None:
         """Why this node makes no progress; None if it makes some."""

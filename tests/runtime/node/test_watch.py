@@ -56,8 +56,7 @@ def test_a_driver_thread_that_hangs_ends_its_node(
             assert failed(node).startswith("the driver thread has not returned from ")
         finally:
             held.set()
-        events = (small.base / "state" / "e1" / "events.jsonl").read_text()
-        assert '"event": "stuck"' in events
+        assert '"event": "stuck"' in events_of(small, "e1")
         assert not small.nodes["a"].errors, "the others wait for it, and go on"
 
 
@@ -77,6 +76,26 @@ def test_a_write_that_hangs_ends_its_node(small: SmallCluster) -> None:
             hangs.set()
         assert said == "the disk has not returned for 1 s from: write /disk/s1/1.log"
     until(lambda: not under_way())
+
+
+def test_a_look_that_fails_does_not_end_a_node(
+    small: SmallCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = threading.Event()
+
+    def fails() -> None:
+        failed.set()
+        raise RuntimeError("dictionary changed size during iteration")
+
+    with small:
+        monkeypatch.setattr(small.nodes["a"]._waits, "look", lambda *about: fails())
+        until(failed.is_set)
+        until(lambda: "while it looked" in events_of(small, "a"))
+        assert not small.nodes["a"].errors
+
+
+def events_of(small: SmallCluster, node: str) -> str:
+    return (small.base / "state" / node / "events.jsonl").read_text()
 
 
 def test_a_node_that_waits_for_its_inputs_is_not_stuck(small: SmallCluster) -> None:

@@ -9,25 +9,23 @@ node.stop()
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import random
-import secrets
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from australis.deployment.check import check
-from australis.deployment.cluster import LOOPBACK, Cluster, machine_name, sink_machine
-from australis.deployment.sinks import readers, sink_places
+from australis.deployment.cluster import LOOPBACK, Cluster, machine_name
+from australis.deployment.sinks import readers
 from australis.diagram.fragments import Fragment, Plan
-from australis.diagram.model import Diagram, Sink, Source
+from australis.diagram.model import Diagram
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import (
     AustralisError,
@@ -43,9 +41,6 @@ from australis.node.hosts import (
     ClientHost,
     LogHost,
     ReplicaHost,
-    SourceHost,
-    SourceMemberHost,
-    WitnessHost,
 )
 from australis.node.machine import NodeMachine
 from australis.protocols.dpc.effects import (
@@ -56,26 +51,23 @@ from australis.protocols.dpc.effects import (
     AnnouncePhase,
     AnnounceWentBack,
     LogDamaged,
-    RestoredLog,
     Started,
 )
 from australis.protocols.dpc.outputs import Output
-from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
 from australis.protocols.dpc.replica import ReplicaMachine
-from australis.protocols.dpc.source_pair import SaveStanding, SourceMember, SourceWitness
-from australis.protocols.dpc.subscribers import GUEST
 from australis.protocols.dpc.topology import Topology, deploy, dpc_options, pairs_of, waiting
 from australis.reference import ReferenceEngine
 from australis.runtime.certs import load as load_credentials
 from australis.runtime.checks import check_parts
 from australis.runtime.ending import side_by_side
-from australis.runtime.files import DirectoryLock, FileDisk, make_directory, refuse_links
+from australis.runtime.files import DirectoryLock, make_directory, refuse_links
 from australis.runtime.json_values import iso_time
 from australis.runtime.listener import raise_descriptor_limit
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
 from australis.runtime.node.clocks import Clocks, WallWatch
-from australis.runtime.node.damaged import Damages, damaged_source
+from australis.runtime.node.context import NodeContext
+from australis.runtime.node.damaged import Damages
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
@@ -86,13 +78,11 @@ from australis.runtime.node.feed import SourceFeed
 from australis.runtime.node.lane_work import LaneWork
 from australis.runtime.node.lanes import Lanes, LaneSettings
 from australis.runtime.node.links import connect, greeted
+from australis.runtime.node.local_sinks import LocalSinks
+from australis.runtime.node.local_sources import LocalSources
 from australis.runtime.node.memory import spark_settings
 from australis.runtime.node.paired import (
-    STANDING,
-    WITNESS,
     PairedSource,
-    read_standing,
-    write_standing,
 )
 from australis.runtime.node.phase_log import (
     PhaseLog,
@@ -113,14 +103,12 @@ from australis.runtime.node.transport import NodeConnection
 from australis.runtime.node.waits import Waits, of_wait
 from australis.runtime.node.watch import Watch
 from australis.runtime.processes import outlive
-from australis.runtime.sinks import SinkWriter, open_sink
+from australis.runtime.sinks import SinkWriter
 from australis.runtime.sockets import Access
 from australis.runtime.state import digest
 from australis.runtime.token import keep_token
 from australis.spark.analyse import analyse
 from australis.spark.functions import function_digests
-from australis.streams.buckets import END_OF_STREAM_US
-from australis.streams.log import segment_bytes_of
 from australis.streams.schema import Schema
 
 if TYPE_CHECKING:
@@ -128,9 +116,6 @@ if TYPE_CHECKING:
 
     from australis.runtime.node.metrics import MetricsServer
 
-MAX_ROWS_AHEAD = 2_000_000
-"""The largest number of tuples by which a source read at full speed is ahead of the node's
-lanes."""
 UNBOUNDED = NodeSettings()
 
 
@@ -214,12 +199,26 @@ class Node:
         self._waits = Waits(self.events.tell, self._clocks.off)
         self._watch = Watch(self._driver, self.events.tell, self._failed, [self._look])
         self._phases: dict[str, PhaseLog] = {}
-        self.sources: dict[str, SourceFeed] = {}
-        self.pairs: dict[str, PairedSource] = {}
-        """The sources with two proxies that have one of them here."""
-        self.sinks: dict[str, SinkFollower] = {}
-        """The sinks that run here, by client proxy."""
-        self._disks: list[FileDisk] = []
+        self._context = context = NodeContext(
+            cluster,
+            diagram,
+            name,
+            base,
+            settings,
+            self._layout,
+            self.state,
+            self._options,
+            self.topology,
+            self.events,
+            self._clock,
+            self._machines,
+            self._driver,
+            self._damages,
+            self._failed,
+            self._notify,
+        )
+        self._sources = LocalSources(context, self, self._unread)
+        self._sinks = LocalSinks(context, self, self.find_log)
         self._server: NodeServer | None = None
         self._metrics: MetricsServer | None = None
         self._started_us = self._clock.now()
@@ -237,9 +236,6 @@ class Node:
             settings.on_step,
         )
         self._incarnation = 0
-        self._began_us: int | None = None
-        """When the cluster began on this machine, for sources that pace themselves by that."""
-        self._guests = itertools.count()
         self._closed = False
         self.schemas: dict[str, Schema] = {}
 
@@ -262,7 +258,7 @@ class Node:
                 name=self.cluster,
                 place=self._cluster.place,
             )
-        check_parts(self._diagram, self._base, self._here)
+        check_parts(self._diagram, self._base, self._sources.names)
         if self._layout.flat:
             self.state.open()
         make_directory(self._directory)
@@ -283,9 +279,9 @@ class Node:
         if self._settings.fresh:
             self.state.clear()
             self.events.open()
-        paced = self._here and not self._settings.bounded
+        paced = self._sources.names and not self._settings.bounded
         began = self._clock.now if paced else None
-        self._began_us = self.state.claim(self._diagram, functions, began)
+        began_us = self.state.claim(self._diagram, functions, began)
         if self._computes and self._place.engine == "spark":
             self.state.save_schemas(self.schemas)
         self._exchange.clear()
@@ -297,12 +293,8 @@ class Node:
         for fragment in self.topology.fragments:
             if self.name in self._cluster.replicas[fragment.name]:
                 self._open_replica(fragment, first)
-        for source in self._here:
-            self._open_source(source, first)
-        self._open_witnesses(first)
-        for name, node in sink_places(self._cluster, self._diagram).items():
-            if node == self.name:
-                self._open_sink(next(s for s in self._diagram.sinks if s.name == name), first)
+        first |= self._sources.open(self._incarnation, began_us, self._connection_limit())
+        first |= self._sinks.open(self._incarnation, self.schemas)
         if self._settings.listen:
             self._router.open(self._connect)
             self._server = self._listen()
@@ -314,21 +306,34 @@ class Node:
             engine.start()
         self._driver.start(first)
         self._router.begin()
-        for sink in self.sinks.values():
-            sink.start()
-        for feed in self.sources.values():
-            feed.start()
+        self._sinks.start()
+        self._sources.start()
         if self._settings.listen:
             self._watch.start()
 
     @property
-    def _here(self) -> list[str]:
-        """The sources whose proxies run here."""
-        return self._cluster.sources_on(self.name)
-
-    @property
     def _computes(self) -> bool:
         return any(self.name in nodes for nodes in self._cluster.replicas.values())
+
+    @property
+    def base_bucket(self) -> int:
+        """The bucket before the first one."""
+        return self._context.base_bucket
+
+    @property
+    def sources(self) -> dict[str, SourceFeed]:
+        """The sources that are read here and have no standby."""
+        return self._sources.alone
+
+    @property
+    def pairs(self) -> dict[str, PairedSource]:
+        """The sources with two proxies that have one of them here."""
+        return self._sources.pairs
+
+    @property
+    def sinks(self) -> dict[str, SinkFollower]:
+        """The sinks that run here, by client proxy."""
+        return self._sinks.followers
 
     @property
     def engines(self) -> dict[str, LiveEngine]:
@@ -344,7 +349,7 @@ class Node:
         elif not self._layout.flat:
             remedy = "remove the state of every node to begin anew, or name another 'state'"
             self.state.refuse_other(self._diagram, functions, remedy)
-        self.digest = digest(self._diagram, functions, self._epoch_us)
+        self.digest = digest(self._diagram, functions, self._context.epoch_us)
         return functions
 
     def _tell_started(self) -> None:
@@ -358,16 +363,6 @@ class Node:
             process=os.getpid(),
             machines=list(self._machines.hosts),
         )
-
-    @property
-    def base_bucket(self) -> int:
-        """The bucket before the first one."""
-        return self._diagram.buckets.closed_by(self._epoch_us)
-
-    @property
-    def _epoch_us(self) -> int:
-        assert self._cluster.epoch_us is not None
-        return self._cluster.epoch_us
 
     def _open_replica(self, fragment: Fragment, first: dict[str, Event]) -> None:
         name = machine_name(fragment.name, self.name)
@@ -402,7 +397,7 @@ class Node:
             warm=self._settings.tentative,
             alone=alone,
             rows_per_batch=self._settings.rows_per_batch,
-            segment_bytes=self._segment_bytes,
+            segment_bytes=self._context.segment_bytes,
             host=self._host,
             on_step=self._settings.on_step,
             on_restarted=spark.lane_restarted,
@@ -427,9 +422,6 @@ class Node:
             settings,
         )
 
-    def _segment_bytes(self, stream: str) -> int:
-        return segment_bytes_of(self._options.bounds_of(stream).max_bytes)
-
     def _find_schemas(self) -> dict[str, Schema]:
         """The schemas of all streams, or only of its sources where this node computes nothing."""
         if not self._computes:
@@ -444,187 +436,14 @@ class Node:
         with self._spark.settled():
             return analyse(session, self._diagram, self._base)
 
-    def _open_source(self, stream: str, first: dict[str, Event]) -> None:
-        source = next(s for s in self._diagram.sources if s.name == stream)
-        paired = stream in self.topology.pairs
-        directory = self.state.source(stream, *([STANDING] if paired else []))
-        if not paired and (directory / STANDING).exists():
-            self._refuse_stale(stream)
-        disk = FileDisk(self._layout.source_log(stream))
-        self._disks.append(disk)
-        size = self._segment_bytes(stream)
-        try:
-            log = SharedLog(disk, source.schema, self._diagram.buckets, segment_bytes=size)
-        except Damaged as error:
-            self._damages.found(stream, error, disk.directory)
-            raise damaged_source(stream, error, disk.directory) from error
-        if log.boundary_us < self._diagram.buckets.end(self.base_bucket):
-            base = self.base_bucket
-            # A log that begins anew is told from an earlier one by its digest, from the first on;
-            # a standby's is a copy, and begins with that of the one that leads.
-            log.restart_at(base, digest=(base, 0 if paired else secrets.randbits(62)))
-        if paired:
-            self._open_member(source, log, first)
-            return
-        machine = SourceMachine(stream, self.topology.sources[stream], self._options)
-        feed = self._open_feed(source, log, machine)
-        self._machines.open(SourceHost(machine, self, feed))
-        self.sources[stream] = feed
-        end = feed.closed
-        restored = RestoredLog(
-            *(stream, end, log.trimmed_upto, end),
-            digest=log.digest(end),
-            digests=log.recent_digests(log.truncated_to, end),
-            complete=log.boundary_us >= END_OF_STREAM_US,
-        )
-        first[stream] = Started(self._incarnation, (restored,))
-
-    def _refuse_stale(self, stream: str) -> NoReturn:
-        """Refuse the log of a source that had a standby, which may have gone on without this node."""
-        raise UserError(
-            "had a standby, which may have gone on with its log: keep it, or begin anew with"
-            " another 'state'",
-            name=stream,
-            place=self._cluster.place_of("sources", stream),
-        )
-
-    def _open_feed(
-        self, source: Source, log: SharedLog, machine: SourceMachine, member: str = ""
-    ) -> SourceFeed:
-        stream = source.name
-        began = None if self._began_us is None else (self._began_us, self._epoch_us)
-        return SourceFeed(
-            source,
-            log,
-            machine,
-            self._driver.post,
-            self._failed,
-            self._clock.now,
-            state=self._layout.source(stream),
-            base=self._base,
-            began=began,
-            room=lambda: self._has_room(stream, log, machine),
-            member=member,
-            tell=self.events.tell,
-            max_connections=self._connection_limit(),
-        )
-
-    def _open_member(self, source: Source, log: SharedLog, first: dict[str, Event]) -> None:
-        stream, pair = source.name, self.topology.pairs[source.name]
-        name = machine_name(stream, self.name)
-        (other,) = (member for member in pair.members if member != name)
-        state = self._layout.source(stream)
-        max_bytes = self._options.bounds_of(stream).max_bytes
-        port = PairedSource(
-            *(name, source, log, state, self._driver.post, self.events.tell, self._failed),
-            max_bytes,
-        )
-        machine = SourceMember(
-            *(name, stream, other, pair.witness, self.topology.sources[stream], self._options),
-            first=name == pair.members[0],
-            standing=port.standing,
-            rows=port.rows,
-        )
-        self._machines.open(SourceMemberHost(machine, self, port))
-        self.pairs[stream] = port
-        port.start(lambda: self._open_feed(source, log, machine, name))
-        restored = replace(port.restored, fits_after=log.fits_after(max_bytes))
-        first[name] = Started(self._incarnation, (restored,))
-
-    def _open_witnesses(self, first: dict[str, Event]) -> None:
-        """Open the witnesses of sources that run here; what they decided is on the disk."""
-        for stream, pair in self.topology.pairs.items():
-            if self._router.places[pair.witness] != self.name:
-                continue
-            path = self.state.source(stream, WITNESS) / WITNESS
-            machine = SourceWitness(stream, read_standing(path).view)
-            save = partial(self._save_view, path)
-            self._machines.open(WitnessHost(pair.witness, machine, self, save))
-            first[pair.witness] = Started(self._incarnation)
-
-    @staticmethod
-    def _save_view(path: Path, effect: SaveStanding) -> None:
-        write_standing(path, effect.standing)
-
-    def _has_room(self, stream: str, log: SharedLog, machine: SourceMachine) -> bool:
-        """Whether a source at full speed may go on."""
-        if self._settings.bounded:
-            return self._unread(stream, log) < MAX_ROWS_AHEAD
-        return stream not in self.pairs or not self.pairs[stream].is_ahead(machine.end)
-
-    def _unread(self, stream: str, log: SharedLog) -> int:
-        return max((e.lanes.unread(stream, log) for e in self.engines.values()), default=0)
-
-    # --- sinks ------------------------------------------------------------------------------
-
-    def _open_sink(self, sink: Sink, first: dict[str, Event]) -> None:
-        schema = self._schema_of(sink.stream)
-        root, fresh = self._directory, self._settings.fresh
-        writer = open_sink(sink, schema, root, self._base, fresh=fresh)
-        first |= self._follow(sink_machine(sink.name), sink.stream, writer, self._failed)
-
-    def _schema_of(self, stream: str) -> Schema:
-        if stream not in self.schemas:
-            raise UserError(
-                f"cannot be written on '{self.name}', which computes nothing: place its sinks on a"
-                " node with a replica ('sinks' in the cluster file)",
-                name=stream,
-                place=self._cluster.place_of("sinks"),
-            )
-        return self.schemas[stream]
-
-    def _follow(
-        self,
-        machine: str,
-        stream: str,
-        writer: SinkWriter,
-        on_error: Callable[[BaseException], None],
-    ) -> dict[str, Event]:
-        """Let a writer follow a stream; the first event of its client proxy."""
-        config = next((c for c in self.topology.clients if c.name == machine), None)
-        producers = self._producers(stream) if config is None else config.producers
-        guest = machine.startswith(GUEST)
-        client = ClientMachine(
-            machine, stream, producers, self._options, hold=not guest, bounded=not guest
-        )
-        follower = SinkFollower(
-            machine,
-            stream,
-            writer,
-            self._diagram.buckets,
-            self.find_log,
-            self._driver.post,
-            on_error,
-            lambda: self._sink_went_on(machine),
-            self.events.tell,
-            self.log_damaged,
-        )
-        self.sinks[machine] = follower
-        self._machines.open(ClientHost(client, self, follower))
-        after = max(follower.begins_after, self.base_bucket)
-        restored = RestoredLog(stream, after, after, after)
-        return {machine: Started(self._incarnation, (restored,))}
-
-    def _producers(self, stream: str) -> tuple[str, ...]:
-        computed = [r.name for r in self.topology.replicas for o in r.outputs if o.stream == stream]
-        return tuple(computed) or tuple(self._cluster.source_machines[stream])
-
-    def _sink_went_on(self, machine: str) -> None:
-        """A sink has got further; a program of this process that has read all is let go."""
-        if machine.startswith(GUEST) and self.sinks[machine].done.is_set():
-            self._machines.close(machine)
-            del self.sinks[machine]
-        self._notify()
-
     def follow(
         self, stream: str, writer: SinkWriter, on_error: Callable[[BaseException], None]
     ) -> None:
         """Let a program of this process follow a stream, from the first tuple that is kept."""
-        machine = f"{GUEST}{next(self._guests)}"
-        first = self._follow(machine, stream, writer, on_error)
-        self.sinks[machine].start()
-        for name, event in first.items():
-            self._driver.post(name, event)
+        self._sinks.follow(stream, writer, on_error)
+
+    def _unread(self, stream: str, log: SharedLog) -> int:
+        return max((e.lanes.unread(stream, log) for e in self.engines.values()), default=0)
 
     def await_lanes(self) -> None:
         """Wait until the lanes of all replicas have started, or a component has failed."""
@@ -711,15 +530,13 @@ class Node:
     @property
     def logs(self) -> dict[str, SharedLog]:
         """All logs of this node, by stream: those of sources first."""
-        proxies = self.sources | self.pairs
-        sources = {stream: proxy.log(stream) for stream, proxy in proxies.items()}
         computed = {
             output.stream: self.engines[r.name].log(output.stream)
             for r in self.topology.replicas
             if r.name in self.engines
             for output in r.outputs
         }
-        return sources | computed
+        return self._sources.logs | computed
 
     def _notify(self) -> None:
         with self.changed:
@@ -747,7 +564,8 @@ class Node:
 
     def _connection_limit(self) -> int:
         """The largest number of connections of each listener of this node."""
-        sources = [s for s in self._diagram.sources if s.kind == "tcp" and s.name in self._here]
+        here = self._sources.names
+        sources = [s for s in self._diagram.sources if s.kind == "tcp" and s.name in here]
         listeners = len(sources) + self._settings.listen
         return connection_limit(raise_descriptor_limit(), listeners)
 
@@ -805,17 +623,7 @@ class Node:
 
     def push(self, source: str, rows: Any) -> None:
         """Give rows to a push source on this node; they are durable when this returns."""
-        running = self._feeds
-        if source in self.pairs and source not in running:
-            leader = self._member(source).view.leader.rpartition("@")[2] or "no node yet"
-            sentence = f"does not take rows on '{self.name}' now: it is led by {leader}"
-            raise UserError(sentence, name=source)
-        feed = running.get(source)
-        if feed is None or feed.proxy.push_handle is None:
-            known = [name for name, one in running.items() if one.proxy.push_handle is not None]
-            sentence = f"is not a push source on '{self.name}'"
-            raise unknown_name(source, known, sentence, heading="push sources")
-        feed.proxy.push_handle.push(rows)
+        self._sources.push(source, rows)
 
     # --- what people ask ------------------------------------------------------------------
 
@@ -848,13 +656,8 @@ class Node:
             "clock_jumped_s": self._wall.jumped_s,
             "choices": status.of_choices(self._options),
             "outputs": outputs,
-            "sources": {
-                s: status.of_source(feed, self._layout.source_log(s), self._clock.now())
-                | {"damaged": self._damages.status(s)}
-                for s, feed in self.sources.items()
-            }
-            | {s: self._status_of_pair(s, pair) for s, pair in self.pairs.items()},
-            "sinks": {name: status.of_sink(sink) for name, sink in list(self.sinks.items())},
+            "sources": self._sources.status(),
+            "sinks": {name: status.of_sink(one) for name, one in list(self.sinks.items())},
             "clocks": self._clocks.status(
                 [host.machine for host in list(self._machines.hosts.values())], self._clock.now()
             ),
@@ -864,21 +667,6 @@ class Node:
             "over_budget": {rank.name.lower(): n for rank, n in self._driver.dropped.items()},
             "handled": self._entries.count,
             "events_lost": self.events.lost,
-        }
-
-    def _member(self, stream: str) -> SourceMember:
-        machine = self._machines.hosts[self.pairs[stream].name].machine
-        assert isinstance(machine, SourceMember)
-        return machine
-
-    def _status_of_pair(self, stream: str, pair: PairedSource) -> dict[str, Any]:
-        machine, now_us = self._member(stream), self._clock.now()
-        # Only the one that leads hears from consumers.
-        heard = machine.leads
-        return pair.status(machine) | {
-            "log_bytes": status.log_bytes(self._layout.source_log(stream)),
-            "log_waits_for": machine.waits_for if heard else [],
-            "consumers": status.of_consumers(machine.subscribers, now_us) if heard else {},
         }
 
     def fault(self, what: dict[str, Any], caller: str | None = None) -> str:
@@ -895,14 +683,8 @@ class Node:
         hosts = [h for h in list(self._machines.hosts.values()) if isinstance(h, ReplicaHost)]
         outputs = {name: out for host in hosts for name, out in host.machine.outputs.items()}
         self._waits.look(outputs, buckets, now_us)
-        for name, feed in self._feeds.items():
+        for name, feed in self._sources.feeds.items():
             self._wall.look_at(name, feed.proxy.stats.ahead_us)
-
-    @property
-    def _feeds(self) -> dict[str, SourceFeed]:
-        """The sources that are read here now, those with a standby included."""
-        led = {name: pair.feed for name, pair in self.pairs.items() if pair.feed is not None}
-        return led | self.sources
 
     # --- stopping --------------------------------------------------------------------------
 
@@ -952,8 +734,8 @@ class Node:
 
     def _stops(self) -> Iterator[list[Callable[[], None]]]:
         """The steps that stop what runs; those of one list may be taken side by side."""
-        yield [feed.stop for feed in self.sources.values()] + [p.stop for p in self.pairs.values()]
-        yield [sink.stop for sink in list(self.sinks.values())]
+        yield self._sources.stops()
+        yield self._sinks.stops()
         self._closed = True
         self._driver.stop()
         yield [self._router.close_inboxes]
@@ -961,5 +743,5 @@ class Node:
         yield [self._router.close_links]
         yield [engine.lanes.close for engine in self.engines.values()]
         yield [self._spark.close]
-        yield [disk.close for disk in self._disks]
+        yield [self._sources.close]
         yield [self._driver.trace.close] if self._driver.trace is not None else []

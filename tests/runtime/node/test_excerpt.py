@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from australis.kernel.errors import Damaged
 from australis.runtime.files import FileDisk
 from australis.runtime.logs import SharedLog
 from australis.runtime.node.excerpt import Excerpt, pack
@@ -67,6 +68,27 @@ def test_a_log_takes_anothers_place(tmp_path: Path) -> None:
     assert content(again) == content(other)
     assert again.truncated_to == 3
     assert list(again.entry_times(3, 10)) == list(other.entry_times(3, 10))
+
+
+def test_a_damaged_bucket_is_not_packed_and_left_out_once_the_log_has_let_go_of_it(
+    tmp_path: Path,
+) -> None:
+    log = SharedLog(FileDisk(tmp_path / "a"), SCHEMA, BUCKETS)
+    for bucket in (3, 5, 9):
+        log.append([(bucket, rows(bucket, bucket))], BUCKETS.end(bucket))
+    (segment,) = (tmp_path / "a").glob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[log._records[1].offset + 90] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(Damaged) as error:
+        packed(log, 9, tmp_path)
+    assert error.value.bucket == 5
+    log.truncate(5)
+    other = log_at(tmp_path / "b", 4)
+    taken = Excerpt(packed(log, 9, tmp_path), other, 9)
+    assert taken.trimmed_upto == 5
+    taken.replace(other)
+    assert content(other) == [(9, [9])]
 
 
 def test_a_log_without_rows(tmp_path: Path) -> None:

@@ -110,12 +110,16 @@ def _tell(directory: Path, nodes: int, found: Checked) -> None:
     repaired = sum(one.repaired for one in found.findings)
     said = f"{len(left):,} damaged" if left else "nothing damaged"
     said += f", {repaired:,} repaired" if repaired else ""
-    click.echo(
-        f"{directory}: {said}; checked {found.logs:,} logs, {found.checkpoints:,} checkpoints,"
-        f" {found.journals:,} journals and {found.files:,} other files of {nodes:,} nodes"
-    )
+    counts = {"log": found.logs, "checkpoint": found.checkpoints, "journal": found.journals}
+    checked = ", ".join(_count(count, what) for what, count in counts.items())
+    others = f"{_count(found.files, 'other file')} of {_count(nodes, 'node')}"
+    click.echo(f"{directory}: {said}; checked {checked} and {others}")
     if any(one.repair is not None and not one.repaired for one in found.findings):
         click.echo("`australis fsck --repair` repairs what can be repaired here")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _about(directory: Path, found: Checked) -> dict[str, object]:

@@ -242,7 +242,7 @@ def run(tmp_path: Path) -> Path:
 def test_the_state_of_a_run_is_checked_too(run: Path) -> None:
     found = fsck(run)
     assert found.exit_code == 0, found.output
-    assert "checked 2 logs, 1 checkpoints, 0 journals and 2 other files of 1 nodes" in found.output
+    assert "checked 2 logs, 1 checkpoint, 0 journals and 2 other files of 1 node" in found.output
     flip(run / "checkpoints" / "out" / "state" / "0" / "0" / "1.changelog", 3)
     flip(run / "sinks" / "shown.position", 3)
     found = fsck(run, "--repair")

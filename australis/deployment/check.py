@@ -11,7 +11,7 @@ from australis.diagram.model import Diagram
 from australis.kernel.errors import UserError
 from australis.kernel.names import known_names
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 
 
 def check_alone(cluster: Cluster) -> None:
@@ -134,7 +134,9 @@ def _names(cluster: Cluster) -> None:
     for section, names in named.items():
         for name in names:
             if not _NAME.fullmatch(name):
-                sentence = "is not a name: use letters, digits, _ and -, and begin with a letter"
+                sentence = (
+                    "is not a name: use up to 100 letters, digits, _ and -, and begin with a letter"
+                )
                 raise _wrong(cluster, section, name, sentence)
     _unique(cluster, "nodes", cluster.nodes, {})
     sources = {source.lower(): "a source" for source in cluster.sources}

@@ -110,15 +110,15 @@ MISTAKES = {
         "nodes: {a: {runs: x}}\nlimits:\n  low: 3\n  high: 2", "4: 'limits' has limits that cross"
     ),
     "item": ("nodes: {a: {runs: x}}\nsteps:\n- kill: a\n- kill: 5",
-        "4: 'step 2' has a setting 'kill' that should be a name, not 5"),
+        "4: 'step 2' has a setting 'kill' that should be a name of at most 100 characters, not 5"),
     "no item": ("nodes: {a: {runs: x}}\nsteps:\n- 5", "3: 'step 1' should be names with settings"),
     "inside a union": ("nodes:\n  a:\n    runs:\n    - x\n    - 5",
-        "5: 'a' has a setting 'runs' that should be a name, not 5"),
+        "5: 'a' has a setting 'runs' that should be a name of at most 100 characters, not 5"),
     "no side of a union": ("nodes: {a: {runs: {}}}",
         "1: 'a' has a setting 'runs' that should be a name or a list of names, not {}"),
     "long": (
         f"nodes: {{a: {{runs: {'[' * 9}{'x, ' * 99}{']' * 9}}}}}",
-        "1: 'a' has a setting 'runs' that should be a name, not " + "[" * 8 + ("'x', " * 99)[:72] + "...",
+        "1: 'a' has a setting 'runs' that should be a name of at most 100 characters, not " + "[" * 8 + ("'x', " * 99)[:72] + "...",
     ),
     "empty section": ("nodes: {}", "1: 'nodes' is empty"),
     "comma": (

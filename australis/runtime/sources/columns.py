@@ -27,6 +27,9 @@ from australis.streams.schema import TIMESTAMP, Schema, type_name
 _ZONE = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 _FINE = r"(\.\d{6})\d+"
 _MISFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+_DATE = r"^(\d{4}-\d\d-\d\d|$)"
+_WHOLE = r"^(-?\d|$)"
+"""How a date, a timestamp or a whole number begins, if it is one."""
 _MAX_DIGITS = 38
 _NO_DIGIT = r"^[+-]?0*|\.|[eE].*$"
 """What of a decimal number are not its significant digits."""
@@ -58,13 +61,26 @@ def convert(column: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, list[int]]
         return cast(column, wanted), []
     except _MISFIT:
         pass
-    wrong = faults(len(column), lambda lo, hi: _casts(column.slice(lo, hi - lo), wanted))
+    wrong = _misfits(column, wanted)
     keep = np.ones(len(column), dtype=bool)
     keep[wrong] = False
     if len(wrong) == len(column):
         return pa.nulls(len(column), wanted), wrong
     good = pc.if_else(pa.array(keep), column, pa.scalar(None, column.type))
     return cast(good, wanted), wrong
+
+
+def _misfits(column: pa.Array, wanted: pa.DataType) -> list[int]:
+    """The positions of the values that do not fit: first those that look like no such value."""
+    possible = np.arange(len(column))
+    looks = _DATE if pa.types.is_temporal(wanted) else _WHOLE if pa.types.is_integer(wanted) else ""
+    if looks and _is_text(column.type) and _casts(column, column.type):
+        fits = pc.match_substring_regex(pc.utf8_trim_whitespace(column), looks)
+        possible = np.flatnonzero(pc.fill_null(fits, True).to_numpy(zero_copy_only=False))
+    rest = column if len(possible) == len(column) else column.take(pa.array(possible))
+    found = faults(len(rest), lambda lo, hi: _casts(rest.slice(lo, hi - lo), wanted))
+    fine = np.delete(possible, found)
+    return list(map(int, np.setdiff1d(np.arange(len(column)), fine)))
 
 
 def _casts(column: pa.Array, wanted: pa.DataType) -> bool:
@@ -156,6 +172,8 @@ def parse_times(texts: pa.Array) -> pa.Array:
         except pa.ArrowInvalid:
             continue
     coarse = pc.replace_substring_regex(texts, _FINE, r"\1")
+    if len(texts) == 1 and coarse.equals(texts):
+        raise pa.ArrowInvalid("not a timestamp")
     zoned = pc.match_substring_regex(coarse, _ZONE)
     none = pa.scalar(None, coarse.type)
     with_zone = pc.if_else(zoned, coarse, none).cast(TIMESTAMP)

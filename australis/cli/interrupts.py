@@ -54,7 +54,9 @@ def asked_to_stop(*, interrupts: bool = False) -> Iterator[Request]:
             request.interrupts = False
             raise KeyboardInterrupt
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        numbers.append(signal.SIGHUP)
     before = [signal.signal(number, note) for number in numbers]
     try:
         yield request

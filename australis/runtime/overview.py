@@ -228,7 +228,7 @@ def _own_clock(node: dict[str, Any]) -> Iterator[str]:
     off_s, jumped_s = node.get("clock_s", 0.0), node.get("clock_jumped_s", 0.0)
     if abs(off_s) > CLOCK_S:
         where = "ahead of" if off_s > 0 else "behind"
-        yield f"its clock is {abs(off_s):,.1f} s {where} this machine's: synchronise it, start it again"
+        yield f"its clock is {abs(off_s):,.1f} s {where} this machine's: synchronise it (NTP)"
     if abs(jumped_s) > CLOCK_S:
         yield f"the wall clock has jumped by {jumped_s:+,.1f} s since it was started"
     for name, source in node["sources"].items():

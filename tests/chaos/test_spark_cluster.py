@@ -6,11 +6,13 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from australis.runtime.processes import runs
 from australis.runtime.testbed import Testbed
 from australis.scenarios.recorded import broken_promises
 from research.bench import clusters
@@ -154,3 +156,18 @@ def test_all_are_killed_at_once(testbed: Testbed) -> None:
     goes_on(testbed, 10, 240)
     recovers(testbed)
     right(testbed)
+
+
+def test_a_replica_stops_within_ten_seconds_and_its_jvm_with_it(testbed: Testbed) -> None:
+    """While its lanes work; the other replica goes on."""
+    named = testbed.base / testbed.cluster.state / "a" / "spark.pid"
+    jvm = named.read_text().strip()
+    assert runs(jvm)
+    began = time.monotonic()
+    testbed.process("a").send_signal(signal.SIGTERM)
+    testbed.process("a").wait(30)
+    assert time.monotonic() - began < 10
+    assert not runs(jvm)
+    goes_on(testbed)
+    testbed.start("a")
+    recovers(testbed)

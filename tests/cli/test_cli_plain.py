@@ -345,3 +345,32 @@ def test_generated_tuples_are_the_same_each_time_and_fit_their_buckets(good: Pat
     numbers = list(first["readings"])
     assert numbers
     assert before < min(numbers) <= max(numbers) <= before + 9
+
+
+def test_who_was_started_by_nohup_outlives_its_terminal() -> None:
+    code = (
+        "import os, signal\n"
+        "from australis.cli.interrupts import asked_to_stop\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "with asked_to_stop() as request:\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "    assert not request.made\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    assert request.made\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_only_the_first_signal_interrupts_a_stop() -> None:
+    code = (
+        "import os, signal\n"
+        "from australis.cli.interrupts import asked_to_stop\n"
+        "with asked_to_stop(interrupts=True) as request:\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        raise SystemExit('not interrupted')\n"
+        "    except KeyboardInterrupt:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -82,12 +82,12 @@ class Waits:
 def in_words(wait: Mapping[str, Any], source: str | None = None) -> str:
     """A long wait in words.
 
-    >>> in_words({"stream": "s2", "since": "2026-01-01T00:00:05Z", "stands": True, "behind_s": 0})
+    >>> in_words({"stream": "s2", "since": "2026-01-01T00:00:05.7Z", "stands": True, "behind_s": 0})
     'waits for s2, which has given nothing since 2026-01-01T00:00:05Z'
     >>> in_words({"stream": "s2", "since": "...", "stands": False, "behind_s": 5.0})
     'waits for s2, which is 5.0 s behind its other inputs'
     """
     name = source or wait["stream"]
     if wait["stands"]:
-        return f"waits for {name}, which has given nothing since {wait['since']}"
+        return f"waits for {name}, which has given nothing since {wait['since'][:19]}Z"
     return f"waits for {name}, which is {wait['behind_s']:,.1f} s behind its other inputs"

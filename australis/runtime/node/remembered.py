@@ -38,6 +38,5 @@ def load_read(root: Path, output: str) -> Read:
         return ()
     with stopping("read", path):
         data = read_private(path)
-    for _, payload in whole_frames(data):
-        return msgspec.msgpack.decode(payload, type=Read)
-    return ()
+    payload = next((payload for _, payload in whole_frames(data)), None)
+    return () if payload is None else msgspec.msgpack.decode(payload, type=Read)

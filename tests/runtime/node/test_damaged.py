@@ -14,11 +14,13 @@ from runtime.node.test_reference_lanes import BASE, DIAGRAM, Lanes
 from australis.diagram import diagram_file
 from australis.diagram.fragments import cut
 from australis.kernel.errors import Damaged
-from australis.protocols.dpc.effects import Checkpoint, Checkpointed, RestoredLog
+from australis.protocols.dpc.effects import Checkpoint, Checkpointed, RememberSources, RestoredLog
+from australis.protocols.dpc.messages import LogDigest
 from australis.runtime.files import FileDisk
 from australis.runtime.logs import SharedLog, encode_state
 from australis.runtime.node.lanes import LaneSettings
 from australis.runtime.node.manifest import Manifest
+from australis.runtime.node.remembered import load_read, write_read
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.overview import troubles
 from australis.runtime.testbed import computed
@@ -235,3 +237,19 @@ def test_a_checkpoint_of_spark_newer_than_its_log_begins_as_new(tmp_path: Path) 
         "the log of 'counts' ends with micro-batch 4, before its checkpoint, which has 5"
     ]
     assert (tmp_path / "damaged" / "counts" / "checkpoints" / "commits" / "5").exists()
+
+
+def test_what_was_read_of_sources_is_kept_and_a_damaged_file_says_nothing(tmp_path: Path) -> None:
+    read = (("s1", LogDigest(3, 9, 77)), ("s2", LogDigest(3, 9, 78)))
+    assert load_read(tmp_path, "counts") == ()
+    for told in ((("s1", LogDigest(3, 7, 50)),), read):
+        write_read(tmp_path, RememberSources("counts", told))
+    assert load_read(tmp_path, "counts") == read
+    assert load_read(tmp_path, "others") == ()
+    path = tmp_path / "read" / "counts"
+    for at in range(path.stat().st_size):
+        flip(path, at)
+        assert load_read(tmp_path, "counts") == ()
+        flip(path, at)
+    path.write_bytes(b"")
+    assert load_read(tmp_path, "counts") == ()

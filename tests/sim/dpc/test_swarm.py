@@ -159,3 +159,9 @@ def test_disks_that_lie_are_noticed_or_harm_nothing() -> None:
     assert not broken, "\n".join(broken)
     assert any(run.damage.ended for run in runs), "some sources go back"
     assert any(not run.damage.ended for run in runs), "the other runs go on to their end"
+
+
+def test_a_source_that_goes_back_while_its_readers_restart_is_noticed() -> None:
+    """Their logs rest on more of it than the checkpoints at which they go on."""
+    outcome = Run(draw("disks", 418)).execute()
+    assert outcome.violation is None, told(outcome)

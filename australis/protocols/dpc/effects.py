@@ -92,7 +92,7 @@ class RememberSources(Effect, frozen=True, gc=False):
 
     output: str
     read: tuple[tuple[str, LogDigest], ...]
-    """Each source, with the digest of its log up to what a checkpoint covers."""
+    """Each source, with the digest of its log up to what the output's log will rest on next."""
 
 
 class AnnounceClock(Effect, frozen=True, gc=False):

@@ -200,7 +200,10 @@ class Input:
         """What to tell a source of its log as far as it was read; None if nothing is known."""
         if not self.from_source:
             return None
-        return self.digests.point(self.have) or self.remembered
+        before = self.remembered
+        if before is not None and before.bucket > self.have:
+            return before  # its log rests on more than its checkpoint, where it goes on
+        return self.digests.point(self.have) or before
 
     def _compare_anew(self) -> None:
         self.digests.restart(None)

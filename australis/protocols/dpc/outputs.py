@@ -24,6 +24,7 @@ from australis.protocols.dpc.effects import (
     Checkpointed,
     DropLane,
     ForkLane,
+    RememberSources,
     RestoredLog,
     RunStable,
     RunTentative,
@@ -491,7 +492,14 @@ class Output:
         if self._begun is not None:
             upto, self._begun = self._begun, None
         inputs = tuple(i.stable.between(self.upto, upto) for i in self.inputs)
-        return [RunStable(self.stream, self.upto, upto, self.end, inputs)]
+        run = RunStable(self.stream, self.upto, upto, self.end, inputs)
+        return [*self._remember(upto), run]
+
+    def _remember(self, upto: int) -> list[Effect]:
+        """Keep what its log will rest on, before it does: a checkpoint may come much later."""
+        known = ((i.stream, i.digests.point(upto)) for i in self.inputs if i.from_source)
+        read = tuple((stream, digest) for stream, digest in known if digest is not None)
+        return [RememberSources(self.stream, read)] if read else []
 
     @property
     def full(self) -> bool:

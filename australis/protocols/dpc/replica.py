@@ -27,7 +27,6 @@ from australis.protocols.dpc.effects import (
     Checkpointed,
     InstallSnapshot,
     LogDamaged,
-    RememberSources,
     RestoredLog,
     ShipSnapshot,
     SkippedAhead,
@@ -325,11 +324,8 @@ class ReplicaMachine:
         return output.send()
 
     def _checkpointed(self, event: Checkpointed, now: int) -> list[Effect]:
-        output = self.outputs[event.output]
-        output.checkpoint_done(event)
-        known = ((i.stream, i.digests.point(event.upto)) for i in output.inputs if i.from_source)
-        read = tuple((stream, digest) for stream, digest in known if digest is not None)
-        return [RememberSources(event.output, read)] if read else []
+        self.outputs[event.output].checkpoint_done(event)
+        return []
 
     def _skipped_ahead(self, event: SkippedAhead, now: int) -> list[Effect]:
         output = self.outputs[event.output]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from protocols.dpc.hand import want
@@ -10,13 +11,25 @@ from australis.kernel.machine import Effect, MessageReceived, Send
 from australis.protocols.dpc.effects import (
     AnnounceWentBack,
     BucketClosed,
+    RememberSources,
     RestoredLog,
+    RunStable,
     SendLog,
     Started,
 )
-from australis.protocols.dpc.messages import Heartbeat, HeartbeatReply, LogDigest, WentBack
+from australis.protocols.dpc.messages import (
+    Bucket,
+    Heartbeat,
+    HeartbeatReply,
+    LogDigest,
+    StableData,
+    StreamStatus,
+    WentBack,
+)
 from australis.protocols.dpc.options import DpcOptions
+from australis.protocols.dpc.outputs import OutputConfig
 from australis.protocols.dpc.proxies import SourceMachine
+from australis.protocols.dpc.replica import ReplicaConfig, ReplicaMachine
 from australis.protocols.dpc.states import State
 
 DIGESTS = ((2, 20), (5, 50), (8, 80))
@@ -80,3 +93,26 @@ def test_empty_buckets_after_the_end_of_a_stream_need_not_be_in_the_log() -> Non
 
 def test_only_consumers_of_the_configuration_count() -> None:
     assert status(asked(source(), "guest 1", have=12)).went_back is None
+
+
+def test_a_replica_keeps_what_it_has_read_before_its_log_rests_on_it() -> None:
+    """And says so after a restart, though it goes on at an earlier checkpoint."""
+    outputs = (OutputConfig("x", ("s",), ("c",)),)
+    config = ReplicaConfig("r", {"s": ("s",)}, outputs)
+    machine = ReplicaMachine(config, DpcOptions(), Random(1))
+    machine.handle(Started(1, fresh=True), 0)
+    status = StreamStatus("s", State.STABLE, -1, 9, overlay=True)
+    machine.handle(MessageReceived("s", HeartbeatReply(2, 1, (status,), 0)), 0)
+    buckets = tuple(Bucket(n, 0, None, 10 * n) for n in range(10))
+    data = StableData("s", -1, 9, buckets, digest=LogDigest(-1, -1, 0), incarnation=2)
+    effects = list(machine.handle(MessageReceived("s", data), 1))
+    read = (("s", LogDigest(-1, 9, 90)),)
+    first, second = [e for e in effects if isinstance(e, RememberSources | RunStable)]
+    assert first == RememberSources("x", read)
+    assert isinstance(second, RunStable)
+    again = ReplicaMachine(config, DpcOptions(), Random(1))
+    lane = RestoredLog("x", 4, -1, 9, read=read)
+    (sent,) = [e for e in again.handle(Started(2, (lane,)), 0) if isinstance(e, Send)]
+    assert isinstance(sent.message, Heartbeat)
+    (subscription,) = sent.message.wants
+    assert (subscription.have, subscription.digest) == (4, read[0][1])

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from australis.diagram.model import Sink
-from australis.kernel.errors import Place, Stopped, UserError
+from australis.kernel.errors import Damaged, Place, Stopped, UserError
 from australis.kernel.ids import pack_id
 from australis.runtime.sinks import SinkWriter, StreamIterator, open_sink
 from australis.runtime.sinks.console import ConsoleSink
@@ -148,6 +148,19 @@ def test_jsonl_killed_before_its_first_flush_starts_again(tmp_path: Path) -> Non
 
 
 # --- Parquet ---------------------------------------------------------------------
+
+
+def test_a_parquet_part_with_another_last_id_is_damaged(tmp_path: Path) -> None:
+    writer = open_(tmp_path, "parquet")
+    writer.write(batch(0, 1, 2))
+    writer.close()
+    (part,) = (tmp_path / "out").rglob("part-*.parquet")
+    last = str(writer.position).encode()
+    data = part.read_bytes()
+    at = data.rindex(last) + len(last) - 1
+    part.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    with pytest.raises(Damaged, match=f"{part} is damaged: remove it"):
+        open_(tmp_path, "parquet")
 
 
 def test_parquet_is_what_duckdb_reads(tmp_path: Path) -> None:

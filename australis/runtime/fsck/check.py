@@ -70,16 +70,22 @@ class _Check:
         self._done = Checked()
         self._claims: dict[str, Claim] = {}
         self._broken: dict[StoredLog, list[Finding]] = {}
+        self._lost_rows: dict[tuple[str, str], Damaged] = {}
+        """The damage of journals, by node and source."""
 
     def all(self) -> Checked:
-        for node in self._nodes:
-            self._step(f"checking {node.root}")
-            self._check_node(node)
-        self._check_cluster()
+        # First what others may give back: a remedy rests on what is whole.
         for node in self._nodes:
             for log in node.logs:
                 self._step(f"checking the log of {log.stream} on {node.name}")
                 self._broken[log] = self._check_log(log)
+            for journal in node.journals:
+                self._step(f"checking the journal of {journal.name} on {node.name}")
+                self._check_journal(node, journal)
+        for node in self._nodes:
+            self._step(f"checking {node.root}")
+            self._check_node(node)
+        self._check_cluster()
         for log, findings in self._broken.items():
             self._say_remedies(log, findings)
             self._done.findings += findings
@@ -139,8 +145,9 @@ class _Check:
             self._check_remembered(home)
         for home in node.source_homes:
             self._check_standing(node, home)
-        for journal in node.journals:
-            self._check_journal(node, journal)
+        for (name, stream), error in self._lost_rows.items():
+            if name == node.name:
+                self._say_lost_rows(node, stream, error)
 
     def _say_claim(self, node: NodeState) -> None:
         """Say what another node gives back of what a node says of itself."""
@@ -195,38 +202,52 @@ class _Check:
         self._try(path, lambda: read_standing(path), f"source {home.name}", remedy, mend)
         path = home / WITNESS
         members = [one.root / "sources" / home.name / STANDING for one in self._nodes]
-        members = [member for member in members if member.exists()]
+        known = [one.view for member in members if (one := _standing(member)) is not None]
         remedy, mend = "restore it: without it the source stays with the node that leads it", None
-        if len(members) == 2:
-            remedy, mend = "taken from its two proxies", repair.witness_from(path, members)
+        if len(known) == 2:
+            view = max(known, key=lambda one: one.epoch)
+            remedy, mend = "taken from its two proxies", repair.witness(path, view)
         self._try(path, lambda: read_standing(path), f"source {home.name}", remedy, mend)
 
     def _other_proxy(self, node: NodeState, stream: str) -> NodeState | None:
-        """The node with the other proxy of a source, if its standing is whole."""
+        """The node with the other proxy of a source, if all that this one has is whole."""
         for other in self._nodes:
             path = other.root / "sources" / stream / STANDING
-            if other is not node and path.exists() and _is_whole(path):
+            logs = [
+                found
+                for log, found in self._broken.items()
+                if log.is_source and (log.node, log.stream) == (other.name, stream)
+            ]
+            whole = all(one.harmless for found in logs for one in found)
+            rows = (other.name, stream) not in self._lost_rows
+            if other is not node and whole and rows and _standing(path) is not None:
                 return other
         return None
 
     def _check_journal(self, node: NodeState, directory: Path) -> None:
         self._done.journals += 1
-        self._step(f"checking the journal of {directory.name} on {node.name}")
+        disk = ReadOnlyDisk(directory)
         try:
-            Journal(ReadOnlyDisk(directory), pa.schema([]))
+            Journal(disk, pa.schema([]))
         except Damaged as error:
-            found = Finding(
-                directory / error.file,
-                str(error),
-                f"rows of source {directory.name}",
-                "nothing here gives acknowledged rows back: ask their producers for them",
-                byte=error.byte,
-            )
-            home, peer = directory.parent.parent, self._other_proxy(node, directory.name)
-            if (home / STANDING).exists() and peer is not None:
-                found.remedy = f"set aside: copied from node {peer.name} at the next start"
-                found.repair = repair.aside(node.root, home)
-            self._say(found)
+            self._lost_rows[node.name, directory.name] = error
+        finally:
+            disk.close()
+
+    def _say_lost_rows(self, node: NodeState, stream: str, error: Damaged) -> None:
+        home = node.root if node.flat else node.root / "sources" / stream
+        found = Finding(
+            home / "journal" / stream / error.file,
+            str(error),
+            f"rows of source {stream}",
+            "nothing here gives acknowledged rows back: ask their producers for them",
+            byte=error.byte,
+        )
+        peer = self._other_proxy(node, stream)
+        if (home / STANDING).exists() and peer is not None:
+            found.remedy = f"set aside: copied from node {peer.name} at the next start"
+            found.repair = repair.aside(node.root, home)
+        self._say(found)
 
     # --- logs and checkpoints ---------------------------------------------------------------
 
@@ -269,6 +290,8 @@ class _Check:
             return
         node = next(node for node in self._nodes if node.name == log.node)
         peer = self._peer(log)
+        if peer is not None and log.is_source and self._other_proxy(node, log.stream) is None:
+            peer = None
         if peer is None:
             for one in broken:
                 one.remedy = NOTHING if node.flat else "no whole log of the same stream is here"
@@ -345,8 +368,9 @@ def _first_difference(one: StoredLog, other: StoredLog) -> int | None:
     return min((n for n in mine.keys() & theirs.keys() if mine[n] != theirs[n]), default=None)
 
 
-def _is_whole(path: Path) -> bool:
+def _standing(path: Path) -> Standing | None:
+    """What a proxy knows of its source; None if it is missing or damaged."""
     try:
-        return isinstance(read_standing(path), Standing)
+        return read_standing(path) if path.exists() else None
     except AustralisError:
-        return False
+        return None

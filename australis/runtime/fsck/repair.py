@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from australis.kernel.errors import Damaged
-from australis.protocols.dpc.source_pair import Standing
+from australis.protocols.dpc.source_pair import SourceView, Standing
 from australis.runtime.epoch import write_began, write_epoch
 from australis.runtime.files import make_directory, sync_directory
 from australis.runtime.fsck.stored import NodeState, StoredLog
 from australis.runtime.node.damaged import DIRECTORY, set_aside
-from australis.runtime.node.paired import STANDING, WITNESS, read_standing, write_standing
+from australis.runtime.node.paired import STANDING, WITNESS, write_standing
 from australis.runtime.sealed import OWNER, write_sealed
 from australis.runtime.sinks.base import Position, read_mark
 from australis.runtime.sinks.jsonl import position_file
@@ -78,14 +78,9 @@ def write_owner(home: Path, said: str) -> Repair:
     return write
 
 
-def witness_from(path: Path, members: Sequence[Path]) -> Repair:
-    """Take the view of a source from its two proxies, of which none runs."""
-
-    def write() -> None:
-        view = max((read_standing(member).view for member in members), key=lambda v: v.epoch)
-        write_standing(path, Standing(view))
-
-    return write
+def witness(path: Path, view: SourceView) -> Repair:
+    """Write the latest view that the two proxies of a source know, of which none runs."""
+    return lambda: write_standing(path, Standing(view))
 
 
 def position_from(output: Path, mark: Path, stream: str) -> Repair:

@@ -17,11 +17,14 @@ from runtime.node.small_cluster import SmallCluster
 from australis.cli.main import cli
 from australis.diagram.model import Sink
 from australis.kernel.errors import UserError
+from australis.protocols.dpc.source_pair import SourceView, Standing
 from australis.runtime.client import load_cluster
 from australis.runtime.files import DirectoryLock, FileDisk
 from australis.runtime.fsck import check, find_nodes
 from australis.runtime.node.manifest import Manifest
+from australis.runtime.node.paired import STANDING, WITNESS, new_standing, write_standing
 from australis.runtime.node.process import Node
+from australis.runtime.sealed import own
 from australis.runtime.sinks import open_sink
 from australis.runtime.sinks.base import Position, kept_in_state
 from australis.runtime.state import Claim, StateDirectory
@@ -277,3 +280,56 @@ def test_the_position_of_a_sink_is_taken_from_its_output(base: Path) -> None:
     assert f"repair: taken from the last whole line of {output}" in fsck(file).output
     assert fsck(file, "--repair").exit_code == 0
     assert position.read_bytes() == before
+
+
+# --- a source with a standby ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def paired(tmp_path: Path) -> Path:
+    """Two proxies and a witness of a source, as far as they have decided anything."""
+    state, about = tmp_path / "state", {"sources": {}, "operators": {}, "functions": {}}
+    files = {"a": STANDING, "b": STANDING, "w": WITNESS}
+    for epoch, (node, name) in enumerate(files.items(), 1):
+        home = state / node / "sources" / "s"
+        StateDirectory(state / node).open()
+        StateDirectory(state / node).save_claim(Claim("c", node, 0, None, about))
+        first = {name: new_standing(home / name)}
+        own(home, f"source s of node {node} of cluster c", first)
+        write_standing(home / name, Standing(SourceView(epoch, f"s@{node}")))
+    write_standing(state / "w" / "sources" / "s" / WITNESS, Standing(SourceView(2, "s@b")))
+    return state
+
+
+def test_a_witness_is_taken_from_the_two_proxies(paired: Path) -> None:
+    assert fsck(paired).exit_code == 0
+    path = paired / "w" / "sources" / "s" / WITNESS
+    before = path.read_bytes()
+    flip(path, 40)
+    assert "repair: taken from its two proxies" in fsck(paired).output
+    assert fsck(paired, "--repair").exit_code == 0
+    assert path.read_bytes() == before
+    flip(path, 40)
+    flip(paired / "a" / "sources" / "s" / STANDING, 40)
+    assert fsck(paired, "--repair").exit_code == 1, "one of the two proxies does not say its view"
+
+
+def test_a_proxy_that_does_not_know_what_it_is_is_copied_anew(paired: Path) -> None:
+    home = paired / "a" / "sources" / "s"
+    flip(home / STANDING, 40)
+    assert "set aside: the source is copied from node b at the next start" in fsck(paired).output
+    assert fsck(paired, "--repair").exit_code == 0
+    assert not home.exists()
+    assert (paired / "a" / "damaged" / "sources" / "s" / STANDING).exists()
+
+
+def test_two_proxies_that_are_both_damaged_are_left(paired: Path) -> None:
+    schema, buckets = parse_schema("n int"), Buckets(500_000)
+    for node in ("a", "b"):
+        disk = FileDisk(paired / node / "sources" / "s" / "log")
+        StableLog(disk, schema, buckets).append([], 1_000_000)
+    flip(paired / "a" / "sources" / "s" / STANDING, 40)
+    (paired / "b" / "sources" / "s" / "log" / "commits").unlink()
+    assert fsck(paired, "--repair").exit_code == 1
+    for node in ("a", "b"):
+        assert (paired / node / "sources" / "s" / "log").exists()

@@ -324,6 +324,13 @@ def test_csv_files_without_a_header(tmp_path: Path, data: bytes) -> None:
         read(source("csv", "a.csv"), tmp_path)
 
 
+def test_a_csv_line_is_judged_alike_beside_a_bad_one(tmp_path: Path) -> None:
+    for beside in (b"", b"\xff,\n"):
+        (tmp_path / "a.csv").write_bytes(b"t,s\n1,a\r\r\n\r\r\n" + beside)
+        rows, rejected = read(source("csv", "a.csv", "t int, s string", "t"), tmp_path)
+        assert (rows, [one.line for one in rejected][:2]) == ([], [2, 3])
+
+
 # --- Parquet -------------------------------------------------------------------
 
 

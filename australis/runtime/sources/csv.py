@@ -144,7 +144,7 @@ def _one_row_a_line(block: Block) -> Block:
     if b'"' in block.data:
         unpaired = (i for i, line in enumerate(block.lines) if b'"' in line and not _PAIRED(line))
         wrong = dict.fromkeys(unpaired, "has a quote without its pair")
-    if block.data.count(b"\r") != block.data.count(b"\r\n"):
+    if b"\r" in block.data and block.data.count(b"\r") != block.data.count(b"\r\n"):
         within = (i for i, line in enumerate(block.lines) if b"\r" in line)
         wrong |= dict.fromkeys(within, "has a carriage return that does not end it")
     return block.blank(wrong) if wrong else block

@@ -47,7 +47,7 @@ class Block:
     def blank(self, reasons: dict[int, str]) -> Block:
         """The same block without these lines, each rejected for its reason."""
         new = tuple(self.reject(index, reason) for index, reason in reasons.items())
-        kept = [b"" if i in reasons else line for i, line in enumerate(self.lines)]
+        kept = [b"" if i in reasons else raw for i, raw in enumerate(self.data.split(b"\n"))]
         return Block(self.first_line, b"\n".join(kept), (*self.rejected, *new))
 
     def valid_utf8(self) -> Block:

@@ -331,6 +331,15 @@ def test_a_csv_line_is_judged_alike_beside_a_bad_one(tmp_path: Path) -> None:
         assert (rows, [one.line for one in rejected][:2]) == ([], [2, 3])
 
 
+@pytest.mark.parametrize("first", [b"", b"b,2\n"])
+def test_only_a_file_begins_with_a_byte_order_mark(tmp_path: Path, first: bytes) -> None:
+    mark = b"\xef\xbb\xbf"
+    (tmp_path / "a.csv").write_bytes(mark + b"s,t\n" + first + mark + b"a,1\n" + mark)
+    rows, rejected = read(source("csv", "a.csv", "t int, s string", "t"), tmp_path)
+    assert rows[-1] == {"t": 1, "s": "\ufeffa"}
+    assert rejected[-1].reason == "has 1 columns, not 2"
+
+
 # --- Parquet -------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ from australis.diagram.model import Source
 from australis.kernel.errors import UserError
 from australis.runtime.sources.base import Chunk, FilesRead, Rejected, without_first
 from australis.runtime.sources.columns import drop, fit
-from australis.runtime.sources.lines import Block, by_line, file_blocks
+from australis.runtime.sources.lines import BYTE_ORDER_MARK, Block, by_line, file_blocks
 from australis.runtime.sources.paths import find_files, in_file, require_columns
 from australis.runtime.sources.stamp import reader_stamper
 
@@ -112,12 +112,14 @@ class _File:
             )
             return "skip"
 
+        # Arrow would take a byte order mark for the beginning of a file; only ours knows that.
+        data = b"\n" + block.data if block.data.startswith(BYTE_ORDER_MARK) else block.data
         table = arrow_csv.read_csv(
-            pa.BufferReader(block.data),
+            pa.BufferReader(data),
             # One block and one thread: only then are malformed rows numbered.
             read_options=arrow_csv.ReadOptions(
                 use_threads=False,
-                block_size=len(block.data) + 1,
+                block_size=len(data) + 1,
                 column_names=[str(i) for i in range(len(self._header))],
             ),
             parse_options=arrow_csv.ParseOptions(invalid_row_handler=on_malformed),

@@ -18,6 +18,7 @@ from australis.kernel.errors import Stopped
 from australis.runtime.sources.base import Rejected, shown
 
 BLOCK_BYTES = 4 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd"}
 """The compression of a file, by the suffix of its name."""
 
@@ -108,7 +109,7 @@ def file_blocks(
         with pa.OSFile(str(path)) as file, _unpacked(file, path) as stream:
             while data := stream.read(block_bytes):
                 if start:
-                    data, start = data.removeprefix(b"\xef\xbb\xbf"), False
+                    data, start = data.removeprefix(BYTE_ORDER_MARK), False
                 block = splitter.feed(data)
                 if block.data or block.rejected:
                     yield block.valid_utf8()

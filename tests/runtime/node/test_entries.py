@@ -327,15 +327,15 @@ def test_a_cause_that_is_not_the_senders_is_not_passed_on(
 ) -> None:
     with SmallCluster(tmp_path) as c:
         node = c.nodes["a"]
-        post = node._driver.post
+        offer = node._driver.offer
         causes: list[str] = []
 
-        def posted(machine: str, event: Event, cause: str = NO_ENTRY, size: int = 0) -> None:
-            if isinstance(event, MessageReceived) and isinstance(event.message, ReconcileDone):
+        def offered(machine: str, event: MessageReceived, cause: str, *how: Any) -> bool:
+            if isinstance(event.message, ReconcileDone):
                 causes.append(cause)
-            post(machine, event, cause, size)
+            return offer(machine, event, cause, *how)
 
-        monkeypatch.setattr(node._driver, "post", posted)
+        monkeypatch.setattr(node._driver, "offer", offered)
         for cause in ("b.1.5", "a.1.5", "", "nonsense"):
             done = Wire("small", FAMILIES).encode("counts@b", "counts@a", ReconcileDone(1), cause)
             node.receive(None, done)

@@ -330,10 +330,10 @@ def test_a_cause_that_is_not_the_senders_is_not_passed_on(
         offer = node._driver.offer
         causes: list[str] = []
 
-        def offered(to: str, event: MessageReceived, cause: str, *rest: Any) -> bool:
+        def offered(machine: str, event: MessageReceived, cause: str, *how: Any) -> bool:
             if isinstance(event.message, ReconcileDone):
                 causes.append(cause)
-            return offer(to, event, cause, *rest)
+            return offer(machine, event, cause, *how)
 
         monkeypatch.setattr(node._driver, "offer", offered)
         for cause in ("b.1.5", "a.1.5", "", "nonsense"):

@@ -134,7 +134,7 @@ class Router:
         at = self.places.get(route.sender)
         sender = at if at is not None and rank is Rank.PEER else route.sender
         if not self._driver.has_room(rank, sender, len(body)):
-            self._over_budget(rank, sender)
+            self._over_budget(rank, sender, caller)
             return
         message = self._wire.message(route, schemas, buckets)
         if not self._roles.may(route.sender, route.to, message):
@@ -149,10 +149,10 @@ class Router:
         received = MessageReceived(route.sender, message)
         cause = entry_of(at, route.cause)
         if not self._driver.offer(route.to, received, cause, len(body), rank, sender):
-            self._over_budget(rank, sender)
+            self._over_budget(rank, sender, caller)
 
-    def _over_budget(self, rank: Rank, sender: str) -> None:
-        told = {"kind": sender, "sender": sender, "rank": rank.name.lower()}
+    def _over_budget(self, rank: Rank, sender: str, caller: str | None) -> None:
+        told = {"kind": sender, "sender": sender, "by": caller, "rank": rank.name.lower()}
         self._events.tell("over_budget", level=WARNING, **told)
 
     def _check_sender(self, caller: str | None, route: Route) -> Rank:

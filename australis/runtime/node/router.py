@@ -152,7 +152,12 @@ class Router:
             self._over_budget(rank, sender, caller)
 
     def _over_budget(self, rank: Rank, sender: str, caller: str | None) -> None:
-        told = {"kind": sender, "sender": sender, "by": caller, "rank": rank.name.lower()}
+        told: dict[str, Any] = {
+            "kind": sender,
+            "sender": sender,
+            "by": caller,
+            "rank": rank.name.lower(),
+        }
         self._events.tell("over_budget", level=WARNING, **told)
 
     def _check_sender(self, caller: str | None, route: Route) -> Rank:

@@ -26,8 +26,8 @@ MIN_CONNECTIONS = 8
 """The number that a listener accepts in any case."""
 MAX_UNKNOWN = 128
 """The largest number of connections of one listener that have not identified themselves."""
-MAX_PER_IDENTITY = 32
-"""The largest number of connections of one certificate."""
+MAX_PER_IDENTITY = 96
+"""The largest number of connections of one certificate: a guest needs two."""
 
 
 def connection_limit(descriptors: int, listeners: int) -> int:
@@ -155,6 +155,9 @@ HEARTBEATS_PER_PERIOD = 8
 BURST = 64
 """The number of messages that a client or a guest may send at once before its rate counts."""
 
+FAIR_EVERY = 32
+"""Of so many events one of the lowest rank that waits is taken first."""
+
 
 @dataclass
 class _Sender:
@@ -179,6 +182,7 @@ class MessageQueue(Generic[T]):
         self._queues: dict[Rank, deque[tuple[T, str | None, int]]] = {r: deque() for r in Rank}
         self._totals = {rank: _Sender() for rank in Rank}
         self._senders: dict[tuple[Rank, str], _Sender] = {}
+        self._taken = 0
 
     def __len__(self) -> int:
         return sum(len(queue) for queue in self._queues.values())
@@ -187,16 +191,24 @@ class MessageQueue(Generic[T]):
         """Queue an event of the node itself, which has no limit."""
         self._queues[Rank.PEER].append((what, None, 0))
 
-    def put_message(self, what: T, rank: Rank, sender: str, size: int, now_s: float) -> bool:
-        """Queue a message, unless its sender or its rank is over a budget."""
+    def has_room(self, rank: Rank, sender: str, size: int, now_s: float) -> bool:
+        """Whether there is room for a message; one for which there is none is counted as dropped."""
         one, total = self._sender(rank, sender, now_s), self._totals[rank]
-        if not (
+        if (
             self._has_rate(rank, one, now_s)
             and _fits(one, SENDER_BUDGETS[rank], size)
             and _fits(total, RANK_BUDGETS[rank], size)
         ):
-            self.dropped[rank] += 1
+            return True
+        self.dropped[rank] += 1
+        return False
+
+    def put_message(self, what: T, rank: Rank, sender: str, size: int, now_s: float) -> bool:
+        """Queue a message, unless its sender or its rank is over a budget."""
+        if not self.has_room(rank, sender, size, now_s):
             return False
+        one, total = self._sender(rank, sender, now_s), self._totals[rank]
+        one.tokens -= 1
         for counted in (one, total):
             counted.messages += 1
             counted.bytes += size
@@ -204,9 +216,14 @@ class MessageQueue(Generic[T]):
         return True
 
     def take(self) -> T | None:
-        """The next event; None if there is none."""
-        for rank, queue in self._queues.items():
-            if queue:
+        """The next event; None if there is none.
+
+        Now and then one of a lower rank comes first, so that a flood of a higher one keeps out none.
+        """
+        self._taken += 1
+        lowest_first = self._taken % FAIR_EVERY == 0
+        for rank in sorted(Rank, reverse=lowest_first):
+            if queue := self._queues[rank]:
                 what, sender, size = queue.popleft()
                 if sender is not None:
                     for counted in (self._senders[rank, sender], self._totals[rank]):
@@ -228,10 +245,7 @@ class MessageQueue(Generic[T]):
             return True
         one.tokens = min(BURST, one.tokens + (now_s - one.at_s) * self.per_s)
         one.at_s = now_s
-        if one.tokens < 1:
-            return False
-        one.tokens -= 1
-        return True
+        return one.tokens >= 1
 
 
 def _fits(queued: _Sender, budget: Budget, size: int) -> bool:

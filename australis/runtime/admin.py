@@ -78,10 +78,16 @@ class AdminClient:
             return dict(zip(names, pool.map(answer, names), strict=True))
 
     def says_hello(self, node: str, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
-        """Whether exactly this node answers at its address in the cluster file."""
+        """Whether exactly this node answers at its address in the cluster file.
+
+        One that has no room for this caller answers, too.
+        """
         try:
-            hello = self.ask(node, "hello", timeout_s=timeout_s)
-        except AustralisError:
+            with connect(self.cluster, node, self._found_access(node), timeout_s) as client:
+                hello = ask(client, HELLO, timeout_s=timeout_s)
+        except Refused:
+            return True
+        except (AustralisError, OSError):
             return False
         return bool((hello["cluster"], hello["node"]) == (self.cluster.name, node))
 

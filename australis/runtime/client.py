@@ -482,7 +482,7 @@ class Subscription:
             envelope = self._wire.decode(data, self._schemas, self._buckets)
             if self._roles.may(envelope.sender, self.client, envelope.message):
                 received = MessageReceived(envelope.sender, envelope.message)
-                self._driver.post(self.client, received, size=len(data))
+                self._driver.offer(self.client, received, size=len(data))
 
     def deliver(self, stream: str, what: Any) -> None:
         """Take a delivery of the proxy; blocks while the application does not read."""

@@ -160,6 +160,8 @@ class Journal:
         if self._marked == going.name:  # durably first, or the mark would tell of missing rows
             self._marks.begin(_MARK.pack(-1, 0, -1))
             self._marked = ""
+        else:
+            self._marks.settle()  # one that is durable may still name what goes
         self._disk.remove(going.name)
 
     # --- what was synced ------------------------------------------------------------------

@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 
 from australis.kernel.errors import Damaged, UserError
-from australis.runtime.files import make_directory, read_private, replace_file, stopping
+from australis.runtime.files import TEMPORARY, make_directory, read_private, replace_file, stopping
 
 _VERSION = 1
 
@@ -68,7 +68,7 @@ def own(directory: Path, owner: str, first: dict[str, bytes] | None = None) -> N
     if found is None:
         with stopping("open", directory):
             make_directory(directory)
-            if any(directory.iterdir()):
+            if any(not one.name.endswith(TEMPORARY) for one in directory.iterdir()):
                 raise Damaged(f"{path}, which says whose directory that is, is missing: {remedy}")
         write_sealed(path, OWNER, owner.encode())
         found = owner.encode()

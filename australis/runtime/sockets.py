@@ -11,6 +11,9 @@ READ_BYTES = 1 << 18
 """The most that is read at once."""
 KEEPALIVE_S = 5
 """The silence after which the system tests a connection, and the time between its tests."""
+UNSENT_TIMEOUT_MS = 60_000
+"""The time after which a connection is broken whose other end takes nothing; the system tests none
+of those that have something to send."""
 KEEPALIVE_TESTS = 3
 """The number of tests after which a connection counts as broken."""
 
@@ -37,6 +40,7 @@ def keep_alive(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_TESTS)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT_TIMEOUT_MS)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 

@@ -1,8 +1,8 @@
 """The token of a cluster without TLS: who can read its file may do everything.
 
 The first `australis up` makes it, in the cluster's state directory, readable by its owner only.
-Both ends of a connection prove that they know it (HMAC over random bytes of both), so it is
-never sent, and a process that took a node's port learns nothing.
+Both ends of a connection prove that they know it (HMAC over the node's name and random bytes of
+both), so it is never sent, and a process that took a node's port learns nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Token:
     """A secret that all processes of a cluster on this machine share."""
 
     secret: bytes = field(repr=False)
+    node: str = ""
+    """The node that holds it and proves to be itself; a caller that is none needs no name."""
 
     def wrap(self, connection: socket.socket, node: str | None) -> socket.socket:
         """The connection as it is: it is not encrypted."""
@@ -50,22 +52,25 @@ class Token:
         send(connection, mine, deadline)
         answer = receive(connection, 2 * BYTES, deadline)
         theirs, proof = answer[:BYTES], answer[BYTES:]
-        if not hmac.compare_digest(proof, self._proof(b"node", mine, theirs)):
+        if not hmac.compare_digest(proof, self._proof(b"node", node, mine, theirs)):
             raise Unproven(f"'{node}' has another token than the state directory of this cluster")
-        send(connection, self._proof(b"caller", mine, theirs), deadline)
+        send(connection, self._proof(b"caller", node, mine, theirs), deadline)
 
     def accept(self, connection: socket.socket, deadline: float) -> str | None:
         """Let a caller prove that it knows the token; it has no identity of its own."""
         theirs = receive(connection, BYTES, deadline)
         mine = secrets.token_bytes(BYTES)
-        send(connection, mine + self._proof(b"node", theirs, mine), deadline)
+        send(connection, mine + self._proof(b"node", self.node, theirs, mine), deadline)
         proof = receive(connection, BYTES, deadline)
-        if not hmac.compare_digest(proof, self._proof(b"caller", theirs, mine)):
+        if not hmac.compare_digest(proof, self._proof(b"caller", self.node, theirs, mine)):
             raise Unproven("a caller that does not know the token of this cluster")
         return None
 
-    def _proof(self, whose: bytes, caller: bytes, node: bytes) -> bytes:
-        return hmac.digest(self.secret, b"australis " + whose + caller + node, "sha256")
+    def _proof(self, whose: bytes, node: str, caller: bytes, answer: bytes) -> bytes:
+        # With the node's name, or a process in the place of one node could pass on the proof of another.
+        name = node.encode()
+        said = b"australis %s %d %s" % (whose, len(name), name)
+        return hmac.digest(self.secret, said + caller + answer, "sha256")
 
 
 def keep_token(state: Path) -> Token:

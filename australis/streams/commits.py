@@ -157,6 +157,8 @@ class CommitFile:
     def recover(self) -> list[Commit]:
         """The commits that are there."""
         found = read_commits(self._disk)
+        if found.commits:
+            self._disk.sync(COMMITS)  # what is served must outlive a power cut, too
         self._bytes, self._torn = found.end, bool(found.broken)
         return found.commits
 

@@ -141,24 +141,22 @@ def test_a_full_disk_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> 
     process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     diagram, log = tmp_path / "shop.yaml", tmp_path / "state" / "logs" / "large"
-    small = tmp_path / "small"
-    small.mkdir()
     size = sum(path.stat().st_size // 4096 + 1 for path in log.iterdir()) + 1
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size * 4}k", "tmpfs", str(small)]
+    before = log.rename(tmp_path / "before")
+    log.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size * 4}k", "tmpfs", str(log)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("only root can mount a small disk")
     try:
-        shutil.copytree(log, small, dirs_exist_ok=True)
-        log.rename(tmp_path / "before")
-        log.symlink_to(small)
+        shutil.copytree(before, log, dirs_exist_ok=True)
         code, _, err = go_on(diagram)
         assert code == 1
         assert "stopped: cannot write" in one_sentence(err)
         assert "No space left on device" in err
-        log.unlink()
-        shutil.copytree(small, log)
+        after = shutil.copytree(log, tmp_path / "after")
     finally:
-        subprocess.run(["umount", str(small)], check=True)
+        subprocess.run(["umount", str(log)], check=True)
+    shutil.copytree(after, log, dirs_exist_ok=True)
     code, _, err = go_on(diagram)
     assert code == 0, err
     everything_arrived(tmp_path)

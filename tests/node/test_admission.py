@@ -6,6 +6,7 @@ import pytest
 
 from australis.node.admission import (
     BURST,
+    FAIR_EVERY,
     RANK_BUDGETS,
     SENDER_BUDGETS,
     Admissions,
@@ -142,3 +143,20 @@ def test_guests_that_come_and_go_in_new_names_leave_nothing() -> None:
         queue.put_message(n, Rank.GUEST, f"guest {n}", 1, 0.0)
         queue.take()
     assert len(queue._senders) <= 1024
+
+
+def test_a_flood_of_a_higher_rank_keeps_out_no_lower_one() -> None:
+    queue: MessageQueue[str] = MessageQueue()
+    assert queue.put_message("client", Rank.CLIENT, "c", 1, 0.0)
+    for number in range(10 * FAIR_EVERY):
+        queue.put_message(f"peer {number}", Rank.PEER, "a", 1, 0.0)
+    taken = [queue.take() for _ in range(FAIR_EVERY)]
+    assert taken.count("client") == 1
+    assert [one for one in taken if one != "client"][:2] == ["peer 0", "peer 1"]
+
+
+def test_asking_for_room_uses_up_no_rate() -> None:
+    queue: MessageQueue[str] = MessageQueue(per_s=1.0)
+    for _ in range(2 * BURST):
+        assert queue.has_room(Rank.GUEST, "g", 1, 0.0)
+    assert queue.dropped[Rank.GUEST] == 0

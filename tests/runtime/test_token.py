@@ -70,11 +70,17 @@ def met(caller: Token, node: Token) -> list[BaseException | None]:
 
 
 def test_both_ends_prove_that_they_know_it() -> None:
-    right, wrong = Token(b"r" * 32), Token(b"w" * 32)
+    right, wrong = Token(b"r" * 32, "b"), Token(b"w" * 32, "b")
     assert met(right, right) == [None, None]
     caller, node = met(right, wrong)
     assert isinstance(caller, Unproven)
     assert isinstance(node, OSError)
+
+
+def test_a_node_proves_to_be_itself() -> None:
+    """A process in the place of `b` cannot pass on what another node proves."""
+    caller, _ = met(Token(b"r" * 32), Token(b"r" * 32, "a"))
+    assert isinstance(caller, Unproven)
 
 
 def test_an_answer_cannot_be_used_again_nor_turned_back() -> None:

@@ -155,6 +155,8 @@ class SourceMachine:
         digest = None
         told: list[Effect] = []
         for want in heartbeat.wants:
+            if want.stream != self.stream:
+                continue  # it is not given away for another stream that the sender may read
             self.subscribers.heard(sender, want, heartbeat.incarnation, heartbeat.number, now)
             told += self._compare(sender, want)
             digest = self.digests.point(min(want.have, self.end)) or digest

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from australis.kernel.errors import AustralisError, Damaged, UserError
+from australis.kernel.errors import AustralisError, Damaged, Stopped, UserError
 from australis.protocols.dpc.source_pair import Standing
 from australis.runtime import token
 from australis.runtime.epoch import BEGAN, FILE, read_began, read_epoch
@@ -26,6 +27,7 @@ from australis.runtime.sealed import OWNER, owner_of
 from australis.runtime.sinks.base import kept_in_state, read_mark
 from australis.runtime.sinks.jsonl import position_file
 from australis.runtime.state import DIAGRAM, SCHEMAS, Claim
+from australis.streams.commits import read_commits
 from australis.streams.frames import HEAD_SIZE, whole_frames
 from australis.streams.verify import Damage, bucket_checks, verify
 
@@ -210,17 +212,20 @@ class _Check:
         self._try(path, lambda: read_standing(path), f"source {home.name}", remedy, mend)
 
     def _other_proxy(self, node: NodeState, stream: str) -> NodeState | None:
-        """The node with the other proxy of a source, if all that this one has is whole."""
+        """The node with the other proxy of a source, if that has all that was acknowledged."""
+        mine = _standing(node.root / "sources" / stream / STANDING)
+        logs = {log.node: log for log in self._broken if log.is_source and log.stream == stream}
+        own = logs.get(node.name)
         for other in self._nodes:
-            path = other.root / "sources" / stream / STANDING
-            logs = [
-                found
-                for log, found in self._broken.items()
-                if log.is_source and (log.node, log.stream) == (other.name, stream)
-            ]
-            whole = all(one.harmless for found in logs for one in found)
+            theirs, log = (
+                _standing(other.root / "sources" / stream / STANDING),
+                logs.get(other.name),
+            )
+            if other is node or theirs is None or log is None or not _has_all(other, theirs, mine):
+                continue
+            whole = all(one.harmless for one in self._broken[log])
             rows = (other.name, stream) not in self._lost_rows
-            if other is not node and whole and rows and _standing(path) is not None:
+            if whole and rows and (own is None or _holds(log, own)):
                 return other
         return None
 
@@ -304,11 +309,11 @@ class _Check:
                 one.repair = repair.output_aside(log)
 
     def _peer(self, log: StoredLog) -> StoredLog | None:
-        """Another log of the same stream that is whole, and equal where both are."""
+        """Another log of the same stream that is whole, and has all that this one has whole."""
         for other, findings in self._broken.items():
             same = other.stream == log.stream and other.node != log.node
             whole = all(one.harmless for one in findings)
-            if same and whole and _first_difference(log, other) is None:
+            if same and whole and _holds(other, log):
                 return other
         return None
 
@@ -359,13 +364,36 @@ def _of_checkpoint(log: StoredLog, checkpoint: Path) -> Iterator[Finding]:
 
 def _first_difference(one: StoredLog, other: StoredLog) -> int | None:
     """The first bucket that both logs hold and that is not equal."""
-    disks = ReadOnlyDisk(one.directory), ReadOnlyDisk(other.directory)
-    try:
-        mine, theirs = (bucket_checks(disk) for disk in disks)
-    finally:
-        for disk in disks:
-            disk.close()
+    (_, mine), (_, theirs) = _buckets_of(one), _buckets_of(other)
     return min((n for n in mine.keys() & theirs.keys() if mine[n] != theirs[n]), default=None)
+
+
+def _holds(other: StoredLog, log: StoredLog) -> bool:
+    """Whether another log, which is whole, has each bucket of a log that is whole there.
+
+    It need not have what its consumers have let it drop.
+    """
+    (dropped_to, theirs), (_, mine) = _buckets_of(other), _buckets_of(log)
+    return all(theirs.get(n) == check for n, check in mine.items() if n > dropped_to)
+
+
+def _buckets_of(log: StoredLog) -> tuple[int, dict[int, int]]:
+    """The last bucket that was dropped, and the checksums of those that are whole."""
+    disk = ReadOnlyDisk(log.directory)
+    try:
+        with suppress(Stopped):
+            commits = read_commits(disk).commits
+            return commits[-1].dropped_to if commits else -1, bucket_checks(disk)
+        return -1, bucket_checks(disk)
+    finally:
+        disk.close()
+
+
+def _has_all(other: NodeState, theirs: Standing, mine: Standing | None) -> bool:
+    """Whether a proxy has all that was acknowledged, as far as is known here."""
+    as_new = mine is None or theirs.view.epoch >= mine.view.epoch
+    leads = theirs.view.leader.rpartition("@")[2] == other.name
+    return as_new and (theirs.synced or leads)
 
 
 def _standing(path: Path) -> Standing | None:

@@ -46,7 +46,7 @@ def output_aside(log: StoredLog) -> Repair:
     def move() -> None:
         assert log.checkpoint is not None, "the log of a source has no lane"
         if log.directory.exists():
-            set_aside(log.home, log.stream, log.checkpoint, log.directory)
+            set_aside(log.home, log.stream, log.directory, log.checkpoint)
 
     return move
 

@@ -19,15 +19,20 @@ from australis.streams.buckets import Buckets
 from australis.streams.schema import Schema
 
 DIRECTORY = "damaged"
+EARLIER = ".earlier"
+"""The suffix of what was set aside the time before."""
 OnDamaged = Callable[[str, Damaged, Path, Path | None], None]
 """Told a stream, what is damaged, the directory of its log, and where that was set aside."""
 
 
 def set_aside(root: Path, stream: str, *paths: Path) -> Path:
-    """Move the files of a stream into a directory of their own, in place of any earlier copy."""
+    """Move the files of a stream into a directory of their own; an earlier copy is kept, too."""
     to = root / DIRECTORY / stream
+    earlier = to.with_name(f"{stream}{EARLIER}")
     with stopping("set aside", to):
-        shutil.rmtree(to, ignore_errors=True)
+        if to.exists():
+            shutil.rmtree(earlier, ignore_errors=True)
+            to.rename(earlier)
         make_directory(to)
         for path in paths:
             if path.exists():
@@ -86,7 +91,8 @@ class OutputFiles:
 
     def set_aside(self, error: Damaged) -> None:
         """Set everything aside, since a part of it is not what was written."""
-        to = set_aside(self._root, self._output, self.checkpoint, self.log_directory)
+        # The log first: a crash in between leaves a checkpoint without its log, which is damage too.
+        to = set_aside(self._root, self._output, self.log_directory, self.checkpoint)
         self._on_damaged(self._output, error, self.log_directory, to)
 
 

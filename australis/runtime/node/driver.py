@@ -93,14 +93,19 @@ class Driver:
         """The messages that were over a budget, all together."""
         return sum(self.dropped.values())
 
-    def post(self, machine: str, event: Event, cause: str = NO_ENTRY, size: int = 0) -> None:
-        """Queue an event for a machine, with the entry that caused it; callable from any thread."""
-        if isinstance(event, MessageReceived):
-            self.offer(machine, event, cause, size)
-            return
+    def post(self, machine: str, event: Event, cause: str = NO_ENTRY) -> None:
+        """Queue an event for a machine, with the entry that caused it; callable from any thread.
+
+        Messages between machines of this node are such events; those of others have `offer`.
+        """
         with self._changed:
             self._events.put((cause, machine, event))
             self._changed.notify()
+
+    def has_room(self, rank: Rank, sender: str, size: int) -> bool:
+        """Whether a message of a sender would be taken; otherwise it is counted as dropped."""
+        with self._changed:
+            return self._events.has_room(rank, sender, size, time.monotonic())
 
     def offer(
         self,

@@ -14,6 +14,9 @@ from australis.runtime.node.wire import WireError
 MAX_QUEUED_BYTES = 1 << 20
 """The largest number of bytes queued for one guest, unless a single message has more."""
 
+GUESTS_PER_IDENTITY = 32
+"""The largest number of guests with one certificate, so that it leaves room for others."""
+
 
 @dataclass
 class _Guest:
@@ -44,6 +47,9 @@ class Guests:
                 self._let_go(now)
                 if len(self._all) >= GUESTS:
                     raise WireError(f"there are {GUESTS} guests already: come back later")
+                named = sum(1 for one in self._all.values() if one.node == node)
+                if node is not None and named >= GUESTS_PER_IDENTITY:
+                    raise WireError(f"'{node}' has {named} guests already")
                 guest = self._all[name] = _Guest(node, now)
             if guest.node != node:
                 raise WireError(f"'{node}' may not speak for '{name}'")

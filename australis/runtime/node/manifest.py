@@ -132,6 +132,7 @@ class Manifest:
         with stopping("write", self._path):
             replace_file(self._path, data)
         self._entries, self._bytes = there, len(data)
+        self._stamps = {name: stamp for name, stamp in self._stamps.items() if name in there}
 
     # --- before it starts -------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ node.stop()
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import random
@@ -273,7 +274,8 @@ class Node:
                 self._base / tls.certificates, self._base / tls.ca, self.name
             )
         elif self._settings.listen:
-            self._access = keep_token(self._base / self._cluster.state)
+            token = keep_token(self._base / self._cluster.state)
+            self._access = dataclasses.replace(token, node=self.name)
         functions = self._refuse_unsound()
         self.schemas = self._find_schemas()
         if self._settings.fresh:

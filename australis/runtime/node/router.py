@@ -131,6 +131,11 @@ class Router:
         rank = self._check_sender(caller, route)
         if rank is not Rank.PEER and len(body) > MAX_CLIENT_BYTES:
             raise WireError(f"'{short(route.sender)}' may not send {len(body):,} bytes at a time")
+        at = self.places.get(route.sender)
+        sender = at if at is not None and rank is Rank.PEER else route.sender
+        if not self._driver.has_room(rank, sender, len(body)):
+            self._over_budget(rank, sender, caller)
+            return
         message = self._wire.message(route, schemas, buckets)
         if not self._roles.may(route.sender, route.to, message):
             kind = type(message).__name__
@@ -139,17 +144,21 @@ class Router:
             self._check_reads(caller, message)
         if rank is Rank.GUEST:
             self._guests.heard(route.sender, caller)
-        at = self.places.get(route.sender)
         if not self._begun or (at or route.sender) in self._deaf:
             return
         received = MessageReceived(route.sender, message)
-        # A certificate has one budget as a guest, under whatever names it reads.
-        sender = caller if rank is Rank.GUEST and caller is not None else route.sender
         cause = entry_of(at, route.cause)
         if not self._driver.offer(route.to, received, cause, len(body), rank, sender):
-            self._events.tell(
-                "over_budget", level=WARNING, kind=sender, sender=sender, rank=rank.name.lower()
-            )
+            self._over_budget(rank, sender, caller)
+
+    def _over_budget(self, rank: Rank, sender: str, caller: str | None) -> None:
+        told: dict[str, Any] = {
+            "kind": sender,
+            "sender": sender,
+            "by": caller,
+            "rank": rank.name.lower(),
+        }
+        self._events.tell("over_budget", level=WARNING, **told)
 
     def _check_sender(self, caller: str | None, route: Route) -> Rank:
         """Whether the caller may speak for the sender, and the rank of that."""

@@ -251,6 +251,11 @@ class SparkLanes:
                 f"the log of '{output}' ends with micro-batch {stable.output.state.batch_id},"
                 f" before its checkpoint, which has {n}"
             )
+        if n is not None and stable.output.state.batch_id > n + 1 and not self._settings.alone:
+            raise Damaged(
+                f"the checkpoint of '{output}' ends with micro-batch {n}, long before its log, which"
+                f" has {stable.output.state.batch_id}"
+            )
         if not log.memo:
             empty = stable.output.row_schema.empty_table()
             stable.output.state = OutputState(-1, self._buckets.end(base), empty)

@@ -217,7 +217,7 @@ SOURCE_VARIANTS: Mapping[str, Variant[Scenario]] = {
     name: Variant(name, str(host.__doc__), _idle(host), (caught_by,), range(first, 60), "idle")
     for name, host, first, caught_by in (
         ("waits for rows", WaitsForRows, 0, "masked"),
-        ("forgets idle boundary", ForgetsIdleBoundary, 6, "rows"),
+        ("forgets idle boundary", ForgetsIdleBoundary, 6, "disks"),
         ("lets late through", LetsLateThrough, 10, "rows"),
         ("drops late", DropsLate, 0, "rows"),
     )

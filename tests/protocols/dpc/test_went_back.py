@@ -116,3 +116,12 @@ def test_a_replica_keeps_what_it_has_read_before_its_log_rests_on_it() -> None:
     assert isinstance(sent.message, Heartbeat)
     (subscription,) = sent.message.wants
     assert (subscription.have, subscription.digest) == (4, read[0][1])
+
+
+def test_a_source_serves_nothing_for_another_stream() -> None:
+    """Who may read some other stream could name that, and ask the source."""
+    machine = source()
+    wants = (want("public", log=True),)
+    effects = machine.handle(MessageReceived("guest x", Heartbeat(1, 1, wants)), 0)
+    assert not [one for one in effects if isinstance(one, SendLog)]
+    assert "guest x" not in str(machine.subscribers.all)

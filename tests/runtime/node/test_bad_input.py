@@ -283,7 +283,8 @@ def test_a_reader_that_never_reads(cluster: SmallCluster, monkeypatch: pytest.Mo
 def follows(next_one: Callable[[float], Change | None], count: int) -> None:
     """It is told what it will not get; behind that, stable tuples come without a gap."""
     first = next_one(20)
-    while first is not None and first.kind is ChangeKind.TENTATIVE:  # a busy machine is late
+    before = (ChangeKind.TENTATIVE, ChangeKind.UNDO)  # where a busy machine is late
+    while first is not None and first.kind in before:
         first = next_one(20)
     assert first is not None
     assert first.kind is ChangeKind.SKIPPED

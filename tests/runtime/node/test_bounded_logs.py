@@ -183,7 +183,8 @@ def test_a_full_log_skips_who_is_absent_and_says_so_when_it_comes_back(tmp_path:
         assert [(e["stream"], e["consumer"]) for e in lapsed] == [("some", "absent")]
         back = connection.subscribe("some", client="absent", after=first.bucket)
         change = back.next(30)
-        while change is not None and change.kind is ChangeKind.TENTATIVE:  # the machine is busy
+        before = (ChangeKind.TENTATIVE, ChangeKind.UNDO)  # where a busy machine is late
+        while change is not None and change.kind in before:
             change = back.next(30)
         assert change is not None
         assert change.kind is ChangeKind.SKIPPED

@@ -107,15 +107,16 @@ def test_a_damaged_state_is_set_aside_and_begins_as_new(tmp_path: Path, damage: 
     assert len(one.found) == 1, "the next start finds nothing damaged"
 
 
-def test_one_copy_of_what_is_damaged_is_kept(tmp_path: Path) -> None:
+def test_two_copies_of_what_is_damaged_are_kept(tmp_path: Path) -> None:
     one = Stored(tmp_path)
-    for at in (14, 15):
+    for at in (14, 15, 16):
         flip(segments(one.log)[0], at)
         one.reopened()
         one.lanes.open()
         one.lanes.run(BASE, BASE + 10, BASE)
         one.lanes.lanes.close()
-    assert [path.name for path in (tmp_path / "damaged").iterdir()] == ["counts"]
+    kept = sorted(path.name for path in (tmp_path / "damaged").iterdir())
+    assert kept == ["counts", "counts.earlier"]
 
 
 def test_one_flipped_bit_in_the_last_commit_changes_nothing(tmp_path: Path) -> None:

@@ -59,17 +59,18 @@ def driven(errors: list[BaseException], machine: Machine) -> Driver:
 def test_only_so_many_messages_wait() -> None:
     driver = driven([], Machine())
     for _ in range(MAX_QUEUED_MESSAGES + 10):
-        driver.post("b", MESSAGE)
+        driver.offer("b", MESSAGE)
     assert len(driver._events) == MAX_QUEUED_MESSAGES
     assert driver.overflowed == 10
-    driver.post("b", TimerFired("what is no message always fits"))
-    assert len(driver._events) == MAX_QUEUED_MESSAGES + 1
+    driver.post("b", TimerFired("what is of this node always fits"))
+    driver.post("b", MESSAGE)
+    assert len(driver._events) == MAX_QUEUED_MESSAGES + 2
 
 
 def test_only_so_many_bytes_wait() -> None:
     driver = driven([], Machine())
     for _ in range(10):
-        driver.post("b", MESSAGE, size=MAX_QUEUED_BYTES // 4)
+        driver.offer("b", MESSAGE, size=MAX_QUEUED_BYTES // 4)
     assert len(driver._events) == 4
     assert driver.overflowed == 6
 
@@ -78,12 +79,12 @@ def test_a_single_message_always_fits_and_room_comes_back() -> None:
     errors: list[BaseException] = []
     machine = Machine()
     driver = driven(errors, machine)
-    driver.post("b", MESSAGE, size=10 * MAX_QUEUED_BYTES)
-    driver.post("b", MESSAGE, size=1)
+    driver.offer("b", MESSAGE, size=10 * MAX_QUEUED_BYTES)
+    driver.offer("b", MESSAGE, size=1)
     assert driver.overflowed == 1
     driver.start({})
     _until(lambda: len(machine.heard) == 1)
-    driver.post("b", MESSAGE, size=MAX_QUEUED_BYTES)
+    driver.offer("b", MESSAGE, size=MAX_QUEUED_BYTES)
     _until(lambda: len(machine.heard) == 2)
     driver.stop()
     assert not errors

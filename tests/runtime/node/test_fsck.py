@@ -17,6 +17,7 @@ from runtime.node.small_cluster import SmallCluster
 from australis.cli.main import cli
 from australis.diagram.model import Sink
 from australis.kernel.errors import UserError
+from australis.kernel.ids import RANK_BITS
 from australis.protocols.dpc.source_pair import SourceView, Standing
 from australis.runtime.client import load_cluster
 from australis.runtime.files import DirectoryLock, FileDisk
@@ -285,6 +286,20 @@ def test_the_position_of_a_sink_is_taken_from_its_output(base: Path) -> None:
 # --- a source with a standby ----------------------------------------------------------------------
 
 
+def log_of_source(state: Path, node: str) -> StableLog:
+    """The log of a proxy."""
+    disk = FileDisk(state / node / "sources" / "s" / "log")
+    return StableLog(disk, parse_schema("n int"), Buckets(500_000))
+
+
+def bucket_of(number: int) -> tuple[int, pa.RecordBatch]:
+    """A bucket with one tuple."""
+    schema = parse_schema("n int").arrow
+    values = [0, number << RANK_BITS, number * 500_000 + 1, number]
+    columns = [pa.array([v]).cast(f.type) for v, f in zip(values, schema, strict=True)]
+    return number, pa.record_batch(columns, schema=schema)
+
+
 @pytest.fixture
 def paired(tmp_path: Path) -> Path:
     """Two proxies and a witness of a source, as far as they have decided anything."""
@@ -297,6 +312,8 @@ def paired(tmp_path: Path) -> Path:
         first = {name: new_standing(home / name)}
         own(home, f"source s of node {node} of cluster c", first)
         write_standing(home / name, Standing(SourceView(epoch, f"s@{node}")))
+        if name == STANDING:
+            log_of_source(state, node).append([bucket_of(1)], 1_000_000)
     write_standing(state / "w" / "sources" / "s" / WITNESS, Standing(SourceView(2, "s@b")))
     return state
 
@@ -323,11 +340,21 @@ def test_a_proxy_that_does_not_know_what_it_is_is_copied_anew(paired: Path) -> N
     assert (paired / "a" / "damaged" / "sources" / "s" / STANDING).exists()
 
 
+@pytest.mark.parametrize("lacks", ["bucket", "view"])
+def test_a_proxy_that_has_less_gives_nothing_back(paired: Path, lacks: str) -> None:
+    if lacks == "bucket":
+        log_of_source(paired, "a").append([bucket_of(2)], 1_500_000)
+        flip(paired / "a" / "sources" / "s" / STANDING, 40)
+    else:
+        write_standing(paired / "b" / "sources" / "s" / STANDING, Standing(SourceView(2, "s@a")))
+        flip(paired / "a" / "sources" / "s" / STANDING, 40)
+    found = fsck(paired, "--repair")
+    assert found.exit_code == 1
+    assert "copied from node b" not in found.output
+    assert (paired / "a" / "sources" / "s" / "log").exists()
+
+
 def test_two_proxies_that_are_both_damaged_are_left(paired: Path) -> None:
-    schema, buckets = parse_schema("n int"), Buckets(500_000)
-    for node in ("a", "b"):
-        disk = FileDisk(paired / node / "sources" / "s" / "log")
-        StableLog(disk, schema, buckets).append([], 1_000_000)
     flip(paired / "a" / "sources" / "s" / STANDING, 40)
     (paired / "b" / "sources" / "s" / "log" / "commits").unlink()
     assert fsck(paired, "--repair").exit_code == 1

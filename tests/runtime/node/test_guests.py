@@ -12,7 +12,7 @@ from australis.kernel.errors import Stopped, UserError
 from australis.protocols.dpc.subscribers import GUEST_US, GUESTS
 from australis.runtime.certs import issue
 from australis.runtime.client import OLDEST, Change, ChangeKind, Subscription, connect
-from australis.runtime.node.guests import Guests
+from australis.runtime.node.guests import GUESTS_PER_IDENTITY, Guests
 from australis.runtime.node.wire import WireError
 
 pytestmark = pytest.mark.timeout(120)
@@ -48,6 +48,15 @@ def test_a_guest_who_has_left_makes_room() -> None:
     guests.heard("guest new", None)
     assert len(guests) == 2, "the one that was heard of, and the new one"
     guests.send("guest 5", b"nobody is there")
+
+
+def test_one_certificate_leaves_room_for_others() -> None:
+    guests = Guests()
+    for i in range(GUESTS_PER_IDENTITY):
+        guests.heard(f"guest {i}", "few")
+    with pytest.raises(WireError, match=f"'few' has {GUESTS_PER_IDENTITY} guests already"):
+        guests.heard("guest new", "few")
+    guests.heard("guest new", "operator")
 
 
 def test_a_guest_is_whoever_came_first() -> None:

@@ -74,7 +74,7 @@ def test_an_attack_delays_nothing_and_makes_nothing_tentative(tmp_path: Path) ->
         assert status["over_budget"]["guest"] > 0
         assert status["over_budget"]["peer"] == 0
         assert 0 < len(events(c, "a", "connection_refused")) < 100
-        assert "few" in {e["sender"] for e in events(c, "a", "over_budget")}
+        assert "few" in {e["by"] for e in events(c, "a", "over_budget")}
         assert len(watch.late_s) > 5 + ATTACK_S * 5
         watch.close()
         assert max(watch.late_s) < MAX_DELAY_S

@@ -28,7 +28,7 @@ from australis.runtime.sockets import receive, send
 from australis.runtime.token import Token, Unproven
 
 pytestmark = pytest.mark.timeout(60)
-TOKEN = Token(b"t" * 32)
+TOKEN = Token(b"t" * 32, "b")
 
 
 class Told:
@@ -587,7 +587,7 @@ class Called(Token):
 
 
 def test_a_name_that_the_cluster_does_not_know_gets_nothing() -> None:
-    with served(Answers(), access=Called(TOKEN.secret)) as there:
+    with served(Answers(), access=Called(TOKEN.secret, "b")) as there:
         assert refusal(lambda: client_of(there.port)) == "'stranger' is not of this cluster"
         assert there.listener.refused == {"unidentified": 1}
 

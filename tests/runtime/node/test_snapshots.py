@@ -19,7 +19,7 @@ from australis.runtime.sockets import receive, send
 from australis.runtime.token import Token
 
 pytestmark = pytest.mark.timeout(60)
-TOKEN = Token(b"t" * 32)
+TOKEN = Token(b"t" * 32, "b")
 
 
 def fetched(answer: Iterable[bytes], into: Path) -> int:

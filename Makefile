@@ -21,7 +21,7 @@ demo-single: setup ## the network-monitoring query on one Spark, about a minute
 demo-cluster: setup ## the same on a standalone Spark cluster with two workers
 	@$(PY) -m examples.demo_cluster
 
-test: setup lint ## all tests but the long ones, at most 12 minutes on 2 cores; says what took longest
+test: setup lint ## all tests but the long ones, some 13 minutes on 2 cores; says what took longest
 	@$(PY) -m pytest --numprocesses=3 -m "not long" --durations=25
 
 lint: setup ## ruff and mypy

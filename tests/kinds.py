@@ -21,6 +21,7 @@ LONG_FOLDERS = ("chaos",)
 """All tests in them take long for what they find."""
 LONG_TESTS = (
     "[contracts-beyond]",
+    "[contracts-selfish]",
     "[games-beyond]",
     "[synergy-beyond]",
     "[synergy-load-updates]",

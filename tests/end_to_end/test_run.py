@@ -135,6 +135,7 @@ def go_on(diagram: Path, *options: str) -> tuple[int, str, str]:
     return run(diagram, *options)
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> None:
     process = begin(tmp_path)
     process.send_signal(signal.SIGTERM)
@@ -162,6 +163,7 @@ def test_a_full_disk_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> 
     everything_arrived(tmp_path)
 
 
+@pytest.mark.long
 def test_a_vanished_directory_stops_with_the_reason_and_loses_nothing(tmp_path: Path) -> None:
     process = begin(tmp_path)
     os.rename(tmp_path / "state" / "logs", tmp_path / "gone")

@@ -430,6 +430,7 @@ _LIST: list[tuple[str, type, Break, int, tuple[str, ...]]] = [
     ),
     ("done early", SaysDoneEarly, _with(client_class=SaysDoneEarly), 1, ("corrected",)),
     ("old tentative", TakesOldTentative, _with(client_class=TakesOldTentative), 5, ("corrected",)),
+    # Its consumers notice that its log has gone back before any log can differ.
     ("forgets boundary", ForgetsBoundary, _with(source_host=ForgetsBoundary), 5, ("disks",)),
     (
         "pollutes stable lane",

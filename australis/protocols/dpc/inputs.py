@@ -225,9 +225,29 @@ class Input:
             stalled = name in self._suspects
             if state is State.STABLE and (behind or stalled or name in self._replaying):
                 raw[name] = State.STABILIZATION
+        self._without_corrections(raw)
         self._pass_over(raw)
         self._fall_back(raw)
         return self._with_new_tuples(raw) if self.options.staggered else raw
+
+    def _without_corrections(self, states: dict[str, State]) -> None:
+        """Count replicas that forgot the next bucket as failing while another still has it.
+
+        They have new tuples, but no corrections.
+        """
+        if self.options.keep_log is None:
+            return  # such a replica counts as failed
+
+        corrects = {State.STABLE, State.STABILIZATION}
+        able = [name for name, state in states.items() if state in corrects]
+        forgot = {name for name in able if self._forgot(name)}
+        if any(self.end(name) > self.have for name in able if name not in forgot):
+            states.update(dict.fromkeys(forgot, State.UP_FAILURE))
+
+    def _forgot(self, name: str) -> bool:
+        """Whether a replica's log no longer has the next bucket."""
+        status = self.monitors[name].status(self.stream)
+        return status is not None and status.trimmed_upto > self.have
 
     def _pass_over(self, states: dict[str, State]) -> None:
         """Count replicas as failed whose logs are of no use while another replica has more.
@@ -462,7 +482,8 @@ class Input:
         curr = name == self.choice.curr
         overlay = curr or name == self.standby
         stuck = self.have >= self.room or self.gone_upto is not None
-        head = curr and (name in self._replaying or stuck)
+        forgot = name != self.log_from and self._forgot(name)
+        head = curr and (name in self._replaying or stuck or forgot)
         return SubscriptionState(
             self.stream,
             name == self.log_from or (self.hedged and name == self.standby),

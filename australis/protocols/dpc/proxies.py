@@ -160,6 +160,8 @@ class SourceMachine:
             self.subscribers.heard(sender, want, heartbeat.incarnation, heartbeat.number, now)
             told += self._compare(sender, want)
             digest = self.digests.point(min(want.have, self.end)) or digest
+        sent = self._send(sender)
+        truncations = self._truncate(now)
         status = StreamStatus(
             self.stream,
             self.state,
@@ -171,8 +173,7 @@ class SourceMachine:
             went_back=self.went_back,
         )
         reply = HeartbeatReply(self.incarnation, heartbeat.number, (status,), now)
-        truncations = self._truncate(now)
-        return [*told, Send(sender, reply), *self._send(sender), *truncations]
+        return [*told, Send(sender, reply), *sent, *truncations]
 
     def _compare(self, sender: str, want: SubscriptionState) -> list[Effect]:
         """Compare the log with what a consumer has read of it.

@@ -342,9 +342,9 @@ class ReplicaMachine:
             if output is None:
                 continue
             output.subscribers.heard(sender, want, heartbeat.incarnation, heartbeat.number, now)
-            statuses.append(output.status(want.have))
             effects += output.send(sender)
             effects += self._truncate(output, now)
+            statuses.append(output.status(want.have))  # with what was truncated just now
         reply = HeartbeatReply(self.incarnation, heartbeat.number, tuple(statuses), now)
         return [Send(sender, reply), *effects]
 

@@ -430,3 +430,18 @@ def test_after_a_short_failure_a_stable_replica_is_stable() -> None:
     r.say(x1=UP_FAILURE)
     r.say(x1=(STABLE, 20))
     assert r.input.states()["x1"] is STABLE
+
+
+def test_corrections_come_from_the_replica_that_still_has_them() -> None:
+    """x2 is stable and has forgotten the next bucket, which x1 has and still corrects."""
+    r = Reader(keep_log=20)
+    r.take(-1, 10)
+    for name, state, trimmed_upto in (("x1", STABILIZATION, 10), ("x2", STABLE, 20)):
+        monitor = r.monitors[name]
+        told = status("x", state, 40 if name == "x2" else 15, trimmed_upto=trimmed_upto)
+        monitor.replied(HeartbeatReply(1, monitor.next_number(0), (told,), 0), 0)
+    r.input.choose(r.now)
+    assert r.choice == ("x2", "x1")
+    want = r.input.want("x2", 0, r.now)
+    assert want.head and not want.log, "what is new comes from its log"
+    assert r.input.want("x1", 0, r.now).log

@@ -210,22 +210,22 @@ class Testbed:
 
     # --- what happens --------------------------------------------------------------------
 
-    @property
-    def _replicas(self) -> list[str]:
-        machines = producers_of(self.cluster, self.diagram, self.stream)
+    def _replicas(self, stream: str) -> list[str]:
+        machines = producers_of(self.cluster, self.diagram, stream)
         return [machine.partition("@")[2] for machine in machines]
 
-    def states(self) -> dict[str, str]:
-        """The state of the stream at each replica."""
-        answers = self._operator.ask_all(self._replicas, "status")
+    def states(self, stream: str | None = None) -> dict[str, str]:
+        """The state of a stream at each of its replicas."""
+        stream = stream or self.stream
+        answers = self._operator.ask_all(self._replicas(stream), "status")
         return {
-            node: "" if answer is None else str(answer["outputs"][self.stream]["state"])
+            node: "" if answer is None else str(answer["outputs"][stream]["state"])
             for node, answer in answers.items()
         }
 
     def ends(self) -> dict[str, int]:
         """The last bucket in the log of each replica."""
-        answers = self._operator.ask_all(self._replicas, "status")
+        answers = self._operator.ask_all(self._replicas(self.stream), "status")
         return {
             node: -1 if answer is None else int(answer["outputs"][self.stream]["end"])
             for node, answer in answers.items()
@@ -238,9 +238,18 @@ class Testbed:
         return subscription.reads_from
 
     def wait_until_stable(self, buckets: int = 5, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until all replicas are stable, and the client has this number of stable buckets."""
-        self.until(lambda: self.stable_buckets >= buckets, "nothing stable came", timeout_s)
-        self.until(lambda: set(self.states().values()) == {"STABLE"}, "not all stable", timeout_s)
+        """Wait until all replicas of each stream that is read are stable, and the client has this
+        number of stable buckets of each, and nothing tentative."""
+
+        def came() -> bool:
+            return all(stable_buckets(heard) >= buckets for heard in self.heard_of.values())
+
+        def stable() -> bool:
+            states = {s for stream in self.heard_of for s in self.states(stream).values()}
+            return states == {"STABLE"} and not self.uncorrected
+
+        self.until(came, "nothing stable came", timeout_s)
+        self.until(stable, "not all stable", timeout_s)
 
     def until(self, what: Callable[[], bool], otherwise: str, timeout_s: float = 60.0) -> float:
         """Wait for a condition; returns how long that took."""
@@ -254,7 +263,7 @@ class Testbed:
 
     def _states_told(self) -> str:
         """The states of all nodes, and the last words of those that have ended."""
-        said = [str(self.states())]
+        said = [f"{stream} {self.states(stream)}" for stream in self.heard_of]
         for node, process in self._processes.items():
             if process.poll() is not None:
                 log = self.base / self.cluster.state / f"{node}.txt"
@@ -277,7 +286,7 @@ class Testbed:
         heard = self.heard_of[stream]
         try:
             assert self._connection is not None
-            while not any(map(self._operator.says_hello, self._replicas)):
+            while not any(map(self._operator.says_hello, self._replicas(stream))):
                 if self._closing.wait(0.1):
                     return  # a Spark node may take longer to start than a client waits for one
             subscription = self._connection.subscribe(stream, hedge=self._hedge)
@@ -294,11 +303,6 @@ class Testbed:
     def heard(self) -> list[Heard]:
         """What was received of the stream."""
         return self.heard_of[self.stream]
-
-    @property
-    def stable_buckets(self) -> int:
-        """The number of stable buckets that the client has."""
-        return sum(1 for h in list(self.heard) if h.change.kind is ChangeKind.INSERTION)
 
     @property
     def stable_upto(self) -> int:
@@ -335,6 +339,11 @@ class Testbed:
         expected = computed_at_once(self.diagram, self.base, self.stream, upto).to_pylist()
         skipped = any(c.kind is ChangeKind.SKIPPED for c in changes)
         return judge(expected, rows_of(stable), skipped=skipped)
+
+
+def stable_buckets(heard: Sequence[Heard]) -> int:
+    """The number of stable buckets that were received."""
+    return sum(1 for h in list(heard) if h.change.kind is ChangeKind.INSERTION)
 
 
 def stable_upto(heard: Sequence[Heard]) -> int:

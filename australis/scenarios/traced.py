@@ -50,7 +50,7 @@ def broken_promises(testbed: Testbed, faults: Sequence[Fault]) -> list[str]:
         checkers.append(Subscribed())
     if options.staggered:
         peers = {replica.name: replica.peers for replica in topology.replicas}
-        checkers.append(OneAtATime(peers, alive.get))
+        checkers.append(OneAtATime(peers.__getitem__, alive.get))
     return [said for checker in checkers if (said := _tell(checker, lines, alive))]
 
 

@@ -127,6 +127,13 @@ class Comparison:
         key = (replica, base, theirs.base)
         return self._shifts.setdefault(key, minus(mine, theirs.value))
 
+    def among(self, replicas: Iterable[str]) -> None:
+        """Compare with these replicas only from now on."""
+        self._replicas = tuple(replicas)
+        for known in (self.differing, self.ends, self._agreed):
+            for name in [name for name in known if name not in self._replicas]:
+                known.pop(name)  # type: ignore[attr-defined]
+
     def forget(self) -> None:
         """Begin anew: one's own log is another one now."""
         self._agreed.clear()

@@ -6,14 +6,31 @@ a lane may process and which piece of a log goes to which consumer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from australis.kernel.machine import Effect, Event
 from australis.protocols.dpc.digests import Difference
 from australis.protocols.dpc.messages import LogDigest, WentBack
 from australis.protocols.dpc.missing import Missing
+from australis.protocols.dpc.options import Lease
 from australis.protocols.dpc.spans import Spans
 from australis.protocols.dpc.states import Phase, Trigger
+
+
+class Rewired(Event, frozen=True, gc=False):
+    """The deployment has changed: from now on a machine reads and serves others.
+
+    `wiring` is its own part: a `ReplicaConfig`, a `ClientConfig`, or the consumers of a source.
+    """
+
+    version: int
+    wiring: Any
+    joining: frozenset[str] = frozenset()
+    """The machines that copy a state, for which full logs do not wait."""
+    leaving: frozenset[str] = frozenset()
+    """The machines that are read only while no other one will do."""
+    leases: Mapping[str, Lease] = {}
 
 
 class RunStable(Effect, frozen=True, gc=False):

@@ -73,6 +73,8 @@ class Input:
         self._failed_since: int | None = None
         self._replaying: set[str] = set()
         self._order = {name: -i for i, name in enumerate(monitors)}
+        self._leaving: frozenset[str] = frozenset()
+        """The replicas that are read only while no other one is stable."""
         self.digests = Digests()
         self.from_source = tuple(monitors) == (stream,)
         """Whether a source without a standby has the stream, and nobody else."""
@@ -84,6 +86,39 @@ class Input:
         self._waits_for_all = not options.lets_replicas_go
         self.comparison = Comparison(monitors, self.digests, votes=False)
         """Whether the replicas' logs are equal to what has arrived."""
+
+    def rewire(self, monitors: Mapping[str, Monitor], leaving: frozenset[str], now: int) -> bool:
+        """Read from these replicas from now on; a choice that names another one is repaired.
+
+        Returns whether it was.
+        """
+        self.monitors = monitors
+        self._leaving = leaving & monitors.keys()
+        self._order = {name: -i for i, name in enumerate(monitors)}
+        self._replaying &= monitors.keys()
+        self._suspects = {n: until for n, until in self._suspects.items() if n in monitors}
+        self.comparison.among(monitors)
+        if self.standby not in monitors:
+            self.standby = None
+        bck = self.choice.bck if self.choice.bck in monitors else None
+        if self.choice.curr in monitors and bck == self.choice.bck:
+            return False
+        self._progress_us = now
+        if self.choice.curr in monitors:
+            self.choice = Choice(self.choice.curr, None)
+        else:
+            self.choice = Choice(bck or self._best(), None)
+        return True
+
+    def _best(self) -> str:
+        """The replica to begin with, before table 4.3 is applied."""
+        return min(self.monitors, key=lambda name: (self._state(name), -self._order[name]))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether some replica that answers keeps its log for this reader."""
+        known = (m.status(self.stream) for m in self.monitors.values() if not m.failed)
+        return any(status is not None and status.holds for status in known)
 
     # --- data ----------------------------------------------------------------------
 
@@ -225,10 +260,17 @@ class Input:
             stalled = name in self._suspects
             if state is State.STABLE and (behind or stalled or name in self._replaying):
                 raw[name] = State.STABILIZATION
+        self._leave(raw)
         self._without_corrections(raw)
         self._pass_over(raw)
         self._fall_back(raw)
         return self._with_new_tuples(raw) if self.options.staggered else raw
+
+    def _leave(self, states: dict[str, State]) -> None:
+        """Count stable replicas that leave as stabilising if another one is stable."""
+        stable = {name for name, state in states.items() if state is State.STABLE}
+        if stable - self._leaving:
+            states.update(dict.fromkeys(stable & self._leaving, State.STABILIZATION))
 
     def _without_corrections(self, states: dict[str, State]) -> None:
         """Count replicas that forgot the next bucket as failing while another still has it.
@@ -389,7 +431,7 @@ class Input:
 
     def _rank(self, name: str) -> tuple[int, ...]:
         """The rank among replicas in one state: first by new tuples, then by the log's end."""
-        return self._gives(name), self.end(name), self._order[name]
+        return name not in self._leaving, self._gives(name), self.end(name), self._order[name]
 
     def _watch(self, now: int) -> None:
         """Detect long failures, and replicas that report more data but send nothing."""
@@ -419,6 +461,7 @@ class Input:
         status = self.monitors[curr].status(self.stream)
         return (
             self.choice.row == 1
+            and curr not in self._leaving
             and not self._replaying
             and not self._suspects
             and status is not None

@@ -34,15 +34,22 @@ class Loss:
         good is announced after `certain_us`, in which the peers can hear of it. A peer that is
         silent for longer than `lease_us` is not waited for."""
         self._name = name
+        self._each_us = fresh_us
+        self._certain_us = certain_us
+        self._answers: dict[str, tuple[int, NoSnapshot]] = {}
+        self.restart()
+        self.among(peers, lease_us)
+
+    def among(self, peers: Sequence[str], lease_us: int | None) -> None:
+        """Ask these peers from now on."""
         self._peers = tuple(peers)
         self._lease_us = lease_us
-        self._fresh_us = fresh_us * max(1, len(self._peers))
-        self._certain_us = certain_us
-        self.restart()
+        self._fresh_us = self._each_us * max(1, len(self._peers))
+        self._answers = {p: answer for p, answer in self._answers.items() if p in self._peers}
 
     def restart(self) -> None:
         """The state is lost now: nothing is known of it yet."""
-        self._answers: dict[str, tuple[int, NoSnapshot]] = {}
+        self._answers.clear()
         self._lost_us: int | None = None
         self._since_us: int | None = None
         self._waits = False

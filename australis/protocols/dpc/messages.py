@@ -132,6 +132,9 @@ class StreamStatus(Message, frozen=True, array_like=True, tag=True, gc=False):
     another."""
     went_back: WentBack | None = None
     """That the source's log has gone back, so that nobody may read it."""
+    holds: bool = True
+    """Whether the log is kept for this consumer: not yet where the producer knows an older
+    deployment."""
 
 
 class HeartbeatReply(Message, frozen=True, array_like=True, tag=True, gc=False):

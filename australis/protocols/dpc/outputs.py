@@ -26,6 +26,7 @@ from australis.protocols.dpc.effects import (
     ForkLane,
     RememberSources,
     RestoredLog,
+    Rewired,
     RunStable,
     RunTentative,
     SkipAhead,
@@ -82,6 +83,20 @@ class OutputConfig:
         """Whether it has no tuples while these inputs are missing (thesis, appendix A)."""
         gone = blocked(self.boxes, missing)
         return self.stream in gone or gone.issuperset(self.inputs)
+
+
+@dataclass(frozen=True)
+class ReplicaConfig:
+    """The configuration of a node: its streams, its producers and its peers."""
+
+    name: str
+    producers: dict[str, tuple[str, ...]]
+    """The replicas that produce each input, the preferred one first."""
+    outputs: tuple[OutputConfig, ...]
+    peers: tuple[str, ...] = ()
+    """The other replicas of its fragments, which have a state that it may need."""
+    joining: bool = False
+    """Whether it begins without a state, which it takes once its inputs are kept for it."""
 
 
 class Output:
@@ -329,6 +344,15 @@ class Output:
         self.comparison = Comparison(peers, self.digests, votes=True)
         self.loss = self._loss(name, peers)
 
+    def rewire(self, config: OutputConfig, name: str, event: Rewired, now: int) -> None:
+        """Serve the consumers of a new deployment, beside the peers of that."""
+        assert isinstance(event.wiring, ReplicaConfig)
+        peers, lease = event.wiring.peers, event.leases.get(name)
+        self.config = config
+        self.subscribers.rewire(config.consumers, event.joining, event.leases, now)
+        self.comparison.among(peers)
+        self.loss.among(peers, None if lease is None else lease.silence_us)
+
     @property
     def can_help(self) -> bool:
         """Whether its checkpoint is of use to a replica that lost its own."""
@@ -461,8 +485,9 @@ class Output:
         suspends = self.options.staggered and not self.subscribers.want_overlay
         return self.phase is not Phase.STABILIZATION or not suspends
 
-    def status(self, have: int | None = None) -> StreamStatus:
-        """The status with which the heartbeat of a consumer is answered that has this bucket."""
+    def status(self, have: int | None = None, *, holds: bool = True) -> StreamStatus:
+        """The status with which the heartbeat of a consumer is answered that has this bucket, and
+        for which the log `holds` what it has not acknowledged."""
         runs = self.phase is not Phase.RECOVERING and not self.comparison.stops
         return StreamStatus(
             self.stream,
@@ -472,6 +497,7 @@ class Output:
             overlay=runs and self.available,
             digest=self.digests.point(self.end if have is None else min(have, self.end)),
             restored_upto=self.restored_upto,
+            holds=holds,
         )
 
     # --- the lanes --------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from australis.protocols.dpc.effects import (
     LimitSource,
     LogDamaged,
     RestoredLog,
+    Rewired,
     Started,
     Truncate,
 )
@@ -69,6 +70,8 @@ class SourceMachine:
         self.options = options
         self.subscribers = self.subscribers_class.of(stream, consumers, options)
         self.incarnation = 0
+        self.version = 0
+        """The version of the deployment that it knows."""
         self.trimmed_upto = self.end = self.restored_upto = self.fits_after = -1
         self.digests = Digests()
         self.went_back: WentBack | None = None
@@ -94,6 +97,10 @@ class SourceMachine:
                 self.trimmed_upto = bucket
                 return [Truncate(self.stream, bucket), *self._limit()]
             case TimerFired():
+                return [*self._truncate(now), *self._watch(now)]
+            case Rewired() if event.version > self.version:
+                self.version = event.version
+                self.subscribers.rewire(event.wiring, event.joining, event.leases, now)
                 return [*self._truncate(now), *self._watch(now)]
             case Started(incarnation=incarnation, lanes=lanes):
                 self.incarnation = incarnation
@@ -152,12 +159,13 @@ class SourceMachine:
         return [*effects, *self._limit()]
 
     def _heartbeat(self, sender: str, heartbeat: Heartbeat, now: int) -> list[Effect]:
-        digest = None
+        digest, holds = None, True
         told: list[Effect] = []
         for want in heartbeat.wants:
             if want.stream != self.stream:
                 continue  # it is not given away for another stream that the sender may read
             self.subscribers.heard(sender, want, heartbeat.incarnation, heartbeat.number, now)
+            holds = self.subscribers.holds(sender, want.reader)
             told += self._compare(sender, want)
             digest = self.digests.point(min(want.have, self.end)) or digest
         sent = self._send(sender)
@@ -171,6 +179,7 @@ class SourceMachine:
             digest=digest if self.went_back is None else None,
             restored_upto=self.restored_upto,
             went_back=self.went_back,
+            holds=holds,
         )
         reply = HeartbeatReply(self.incarnation, heartbeat.number, (status,), now)
         return [*told, Send(sender, reply), *sent, *truncations]
@@ -268,6 +277,8 @@ class ClientMachine:
         for nothing tentative."""
         self.name = name
         self.guest = name.startswith(GUEST)
+        self.version = 0
+        """The version of the deployment that it knows."""
         self.stream = stream
         self.options = options
         self.incarnation = 0
@@ -301,6 +312,8 @@ class ClientMachine:
                 self.input.restart_after(bucket - 1)
                 self._taken = min(self._taken, bucket - 1)
                 return [self._ask(node, now) for node in self.monitors]
+            case Rewired() if event.version > self.version:
+                return self._rewired(event, now)
             case Consumed(upto=upto, taken=taken):
                 self._consumed = max(self._consumed, upto)
                 self._taken = max(self._taken, upto, taken)
@@ -320,6 +333,20 @@ class ClientMachine:
         effects += self._settle()
         effects.append(SetTimer("heartbeat", now + self.options.heartbeat_us))
         return effects
+
+    def _rewired(self, event: Rewired, now: int) -> list[Effect]:
+        """Read from the replicas of a newer deployment."""
+        self.version = event.version
+        known, misses = self.monitors, self.options.misses
+        self.monitors = {
+            p: known.get(p) or self.monitor_class(p, [self.stream], misses)
+            for p in event.wiring.producers
+        }
+        repaired = self.input.rewire(self.monitors, event.leaving, now)
+        new = [self._ask(node, now, regular=True) for node in self.monitors if node not in known]
+        if self.input.choose(now) or repaired:
+            new += [self._ask(node, now) for node in self.monitors]
+        return [*new, *self._settle()]
 
     def _skip(self, now: int) -> list[Effect]:
         """Continue after buckets that no replica has any more (bounded logs, lost states)."""

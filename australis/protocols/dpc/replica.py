@@ -7,9 +7,9 @@ upstream replicas, chooses among them, and advances the outputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from australis.kernel.machine import (
@@ -28,6 +28,7 @@ from australis.protocols.dpc.effects import (
     InstallSnapshot,
     LogDamaged,
     RestoredLog,
+    Rewired,
     ShipSnapshot,
     SkippedAhead,
     SnapshotFailed,
@@ -54,23 +55,11 @@ from australis.protocols.dpc.messages import (
 )
 from australis.protocols.dpc.monitor import Data, Monitor
 from australis.protocols.dpc.options import DpcOptions
-from australis.protocols.dpc.outputs import Output, OutputConfig
+from australis.protocols.dpc.outputs import Output, OutputConfig, ReplicaConfig
 from australis.protocols.dpc.stagger import Stagger
 from australis.protocols.dpc.states import Phase
 
 HEARTBEAT = "heartbeat"
-
-
-@dataclass(frozen=True)
-class ReplicaConfig:
-    """The configuration of a node: its streams, its producers and its peers."""
-
-    name: str
-    producers: dict[str, tuple[str, ...]]
-    """The replicas that produce each input, the preferred one first."""
-    outputs: tuple[OutputConfig, ...]
-    peers: tuple[str, ...] = ()
-    """The other replicas of its fragments."""
 
 
 class ReplicaMachine:
@@ -85,7 +74,9 @@ class ReplicaMachine:
         self.config = config
         self.options = options
         self.incarnation = 0
-        self.monitors = self._monitors()
+        self.version = 0
+        """The version of the deployment that it knows."""
+        self.monitors = self._monitors(config)
         self.inputs: dict[str, Input] = {}
         """The inputs by stream; where the node has several outputs, by stream and reader."""
         self.outputs: dict[str, Output] = {}
@@ -112,6 +103,7 @@ class ReplicaMachine:
             Checkpointed: self._checkpointed,
             SkippedAhead: self._skipped_ahead,
             Started: self._started,
+            Rewired: self._rewired,
             SnapshotInstalled: self._snapshot_installed,
             SnapshotFailed: self._snapshot_failed,
             LogDamaged: self._log_damaged,
@@ -139,12 +131,15 @@ class ReplicaMachine:
         self.inputs[reader_key(stream, reader)] = made
         return made
 
-    def _monitors(self) -> dict[str, Monitor]:
-        """One monitor for each producer node."""
-        producers = self.config.producers
+    def _monitors(
+        self, config: ReplicaConfig, known: Mapping[str, Monitor] = MappingProxyType({})
+    ) -> dict[str, Monitor]:
+        """One monitor for each producer node, those that are `known` among them."""
+        producers = config.producers
         nodes = dict.fromkeys(node for replicas in producers.values() for node in replicas)
         return {
-            node: self.monitor_class(
+            node: known.get(node)
+            or self.monitor_class(
                 node, [s for s, rs in producers.items() if node in rs], self.options.misses
             )
             for node in nodes
@@ -176,6 +171,31 @@ class ReplicaMachine:
             if not output.state_lost:
                 output.restart_inputs()
         return self._tick(now)
+
+    def _rewired(self, event: Rewired, now: int) -> list[Effect]:
+        """Read from, serve and share with the machines of a newer deployment."""
+        config = event.wiring
+        assert isinstance(config, ReplicaConfig)
+        if event.version <= self.version:
+            return []
+        self.version, self.config = event.version, config
+        new = [node for node in self._monitors(config) if node not in self.monitors]
+        self.monitors = self._monitors(config, self.monitors)
+        for output in config.outputs:
+            self.outputs[output.stream].rewire(output, config.name, event, now)
+        self.stagger.among(config.peers)
+        effects: list[Effect] = [self._ask(node, now, regular=True) for node in new]
+        for one in self.inputs.values():
+            repaired = one.rewire(self._of(one.stream), event.leaving, now)
+            if one.choose(now) or repaired:
+                effects += self._ask_all(one, now)
+        for out in self.outputs.values():
+            effects += self._truncate(out, now)
+        return effects + self._advance(self.outputs.values(), now)
+
+    def _of(self, stream: str) -> dict[str, Monitor]:
+        """The monitors of a stream's producers, the preferred one first."""
+        return {producer: self.monitors[producer] for producer in self.config.producers[stream]}
 
     def _fired(self, event: TimerFired, now: int) -> list[Effect]:
         if event.name == HEARTBEAT:
@@ -344,7 +364,8 @@ class ReplicaMachine:
             output.subscribers.heard(sender, want, heartbeat.incarnation, heartbeat.number, now)
             effects += output.send(sender)
             effects += self._truncate(output, now)
-            statuses.append(output.status(want.have))  # with what was truncated just now
+            holds = output.subscribers.holds(sender, want.reader)
+            statuses.append(output.status(want.have, holds=holds))  # as it is truncated now
         reply = HeartbeatReply(self.incarnation, heartbeat.number, tuple(statuses), now)
         return [Send(sender, reply), *effects]
 
@@ -409,12 +430,16 @@ class ReplicaMachine:
         return effects
 
     def _ask_for_snapshots(self) -> list[Effect]:
-        lost = [o.stream for o in self.outputs.values() if o.state_lost]
+        lost = [o.stream for o in self.outputs.values() if o.state_lost and self._is_held(o)]
         if not lost or not self.config.peers:
             return []
         helper = self.config.peers[self._next_helper % len(self.config.peers)]
         self._next_helper += 1
         return [Send(helper, SnapshotRequest(stream)) for stream in lost]
+
+    def _is_held(self, output: Output) -> bool:
+        """Whether upstream logs hold what a state taken from now on will need."""
+        return not self.config.joining or all(one.is_held for one in output.inputs)
 
     def _snapshot_request(self, peer: str, request: SnapshotRequest, now: int) -> list[Effect]:
         output = self.outputs.get(request.stream)

@@ -40,6 +40,17 @@ class Stagger:
         """The replica for which this node stays available, and the number of its request."""
         self._promised_until = 0
 
+    def among(self, peers: tuple[str, ...]) -> None:
+        """Take turns with these replicas from now on; agreements with others are void."""
+        self._peers = peers
+        self._silent &= set(peers)
+        if self._asked not in peers:
+            self._asked = None
+        if self._granted_by not in peers:
+            self._granted_by = None
+        if self._promised is not None and self._promised[0] not in peers:
+            self._promised = None
+
     def ask(self, now: int) -> list[Effect]:
         """Ask for permission to reconcile; called again until it is granted."""
         if self.active or self._bound(now) or now < self._next_at:

@@ -7,7 +7,7 @@ tentative tuples followed it, so that it can replay, correct, or continue (thesi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -70,6 +70,8 @@ class Subscriber:
     """When it was last heard, or else when this incarnation of the producer began."""
     lapsed: bool = False
     """Whether the log no longer waits for it, since it has been silent for too long."""
+    joining: bool = False
+    """Whether it is joining: then a full log does not wait for it, since it can begin anew."""
 
 
 @dataclass
@@ -111,13 +113,8 @@ class Subscribers:
         self.all: dict[str, Subscriber] = {}
         """All configured consumers: each holds truncation back, even before its first heartbeat."""
         for name in consumers:
-            node, _, reader = name.partition(" for ")
-            self.all[name] = Subscriber(node, reader)
+            self._add(name, 0)
         self.guests: dict[str, Subscriber] = {}
-        self.watches = bounds.bounded or any(
-            self.silence_us(one) is not None for one in self.all.values()
-        )
-        """Whether the log may have to be trimmed though nobody is heard."""
 
     @classmethod
     def of(cls, stream: str, consumers: Iterable[str], options: DpcOptions) -> Self:
@@ -126,6 +123,39 @@ class Subscribers:
         return cls(
             stream, consumers, options.send_window, bounds, options.leases, options.bucket_us
         )
+
+    def _add(self, name: str, now: int) -> Subscriber:
+        node, _, reader = name.partition(" for ")
+        self.all[name] = Subscriber(node, reader, heard_us=now)
+        return self.all[name]
+
+    def rewire(
+        self,
+        consumers: Iterable[str],
+        joining: Container[str],
+        leases: Mapping[str, Lease],
+        now: int,
+    ) -> None:
+        """Serve these consumers from now on: no log is kept for others any more."""
+        self.leases = leases
+        wanted = dict.fromkeys(consumers)
+        for name in [name for name in self.all if name not in wanted]:
+            del self.all[name]
+        for name in wanted:
+            one = self.all.get(name) or self._add(name, now)
+            one.joining = one.node in joining
+
+    @property
+    def watches(self) -> bool:
+        """Whether the log may have to be trimmed though nobody is heard."""
+        return self.bounds.bounded or any(
+            self.silence_us(one) is not None for one in self.all.values()
+        )
+
+    def holds(self, node: str, reader: str) -> bool:
+        """Whether the log is kept for a consumer."""
+        one = self.all.get(reader_key(node, reader))
+        return one is not None and not one.lapsed
 
     def begin(self, now: int) -> None:
         """Begin all leases: the time for which the producer was down does not count."""
@@ -303,8 +333,10 @@ class Subscribers:
         else:
             full_upto = self.bounds.full_upto(end, fits_after)
             upto = self._unneeded(end, full_upto)
-            if max(upto, trimmed_upto) < full_upto and self.bounds.full is WhenFull.SKIP:
-                effects += self._let_go(full_upto, now)
+            if max(upto, trimmed_upto) < full_upto:
+                effects += self._yield(full_upto, now)
+                if self.bounds.full is WhenFull.SKIP:
+                    effects += self._let_go(full_upto, now)
                 upto = self._unneeded(end, full_upto)
         if upto > trimmed_upto:
             effects.append(Truncate(self.stream, upto))
@@ -335,6 +367,11 @@ class Subscribers:
             if self._is_gone(one, silence_us, now):
                 effects.append(self._lapse(one, now))
         return effects
+
+    def _yield(self, upto: int, now: int) -> list[Effect]:
+        """No longer wait for joining consumers that need buckets up to this one."""
+        need = [self.all[name] for name in self.waits_for(upto)]
+        return [self._lapse(one, now) for one in need if one.joining]
 
     def _let_go(self, upto: int, now: int) -> list[Effect]:
         """End the leases of the absent consumers that need buckets up to this one."""

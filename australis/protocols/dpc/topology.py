@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from australis.deployment.cluster import Cluster, LogChoice, sink_machine, witness_machine
 from australis.diagram.fragments import Fragment, Plan, cut
@@ -13,8 +14,7 @@ from australis.kernel.errors import UserError
 from australis.protocols.dpc.blocking import Box
 from australis.protocols.dpc.messages import reader_key
 from australis.protocols.dpc.options import DpcOptions, Lease, LogBounds, Policy, WhenFull
-from australis.protocols.dpc.outputs import OutputConfig
-from australis.protocols.dpc.replica import ReplicaConfig
+from australis.protocols.dpc.outputs import OutputConfig, ReplicaConfig
 
 UNBOUNDED = 1 << 62
 """A number of buckets that no stream reaches."""
@@ -54,6 +54,10 @@ class Topology:
     clients: tuple[ClientConfig, ...]
     pairs: Mapping[str, SourcePair] = field(default_factory=dict)
     """The sources that have two proxies."""
+    joining: frozenset[str] = frozenset()
+    """The replicas that nobody reads yet, since they are copying a state."""
+    leaving: frozenset[str] = frozenset()
+    """The replicas that nobody reads while another one is stable."""
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -82,15 +86,22 @@ def deploy(
     clients: Mapping[str, str],
     pairs: Mapping[str, SourcePair] | None = None,
     hedged: Collection[str] = (),
+    *,
+    joining: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    leaving: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> Topology:
     """Place a diagram on the nodes of each fragment, for clients that each read one stream.
 
-    The clients that are `hedged` follow two replicas at once.
+    The clients that are `hedged` follow two replicas at once. Besides the replicas in `nodes_of`
+    there are those that are `joining`, which only read, and those that are `leaving`, which are
+    read last.
     """
     fragments = cut(diagram)
     pairs = pairs or {}
     home = {plan.output: f.name for f in fragments for plan in f.plans}
-    consumers = _consumers(diagram, fragments, nodes_of, clients)
+    stated = {f.name: nodes_of[f.name] + leaving.get(f.name, ()) for f in fragments}
+    everyone = {name: stated[name] + joining.get(name, ()) for name in stated}
+    consumers = _consumers(diagram, fragments, everyone, clients)
     hops = _hops(diagram, fragments)
     origins = origins_of(fragments)
 
@@ -99,8 +110,8 @@ def deploy(
         if stream not in home:  # all begin with the member that leads at first
             return pairs[stream].members if stream in pairs else (stream,)
         names = nodes_of[home[stream]]
-        first = reader % len(names)
-        return names[first:] + names[:first]
+        first = reader % len(names) if names else 0
+        return names[first:] + names[:first] + leaving.get(home[stream], ())
 
     configs = [
         ReplicaConfig(
@@ -119,10 +130,11 @@ def deploy(
                 )
                 for p in f.plans
             ),
-            tuple(n for n in nodes_of[f.name] if n != node),
+            tuple(n for n in stated[f.name] if n != node),
+            node not in stated[f.name],
         )
         for f in fragments
-        for i, node in enumerate(nodes_of[f.name])
+        for i, node in enumerate(everyone[f.name])
     ]
     return Topology(
         diagram,
@@ -131,6 +143,8 @@ def deploy(
         tuple(configs),
         tuple(ClientConfig(c, s, producers(s, 0), c in hedged) for c, s in clients.items()),
         pairs,
+        frozenset(name for names in joining.values() for name in names),
+        frozenset(name for names in leaving.values() for name in names),
     )
 
 

@@ -58,7 +58,7 @@ from australis.streams.log import check_of
 from australis.streams.schema import HEADER, Schema, TupleType
 from australis.streams.source import row_schema, valid_stimes
 
-VERSION = 5
+VERSION = 6
 """The version of the family."""
 _Incarnation = Annotated[int, Meta(ge=0, le=1 << 42)]
 """Overlays are numbered from it (`Output.begin_incarnation`), which must stay a count."""

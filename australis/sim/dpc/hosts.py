@@ -39,6 +39,7 @@ from australis.protocols.dpc.effects import (
     LogDamaged,
     RememberSources,
     RestoredLog,
+    Rewired,
     RunStable,
     RunTentative,
     ShipSnapshot,
@@ -87,11 +88,27 @@ class DpcHost(Host):
         super().__init__(world, name, clock)
         self.probe = probe
         self.node = NodeMachine(name)
+        self.wiring: Rewired | None = None
+        """The newest deployment that it knows, which it remembers across crashes."""
+        self.gone = False
+        """Whether it has left the deployment for good."""
 
     def start(self, machine: Machine, event: Event) -> None:
         self.node.close(self.name)
         self.node.open(self._host_of(machine))
         super().start(machine, event)
+        if self.wiring is not None:
+            self.take(self.wiring)
+
+    @property
+    def known(self) -> int:
+        """The version of the deployment that it knows."""
+        return 0 if self.wiring is None else self.wiring.version
+
+    def rewire(self, wiring: Rewired) -> None:
+        """Learn of a newer deployment."""
+        self.wiring = wiring
+        self.take(wiring)
 
     def _host_of(self, machine: Any) -> MachineHost:
         raise NotImplementedError
@@ -194,6 +211,8 @@ class ReplicaHost(DpcHost):
 
     def boot(self, *, fresh: bool = False) -> None:
         """Start with the content of the disk."""
+        if self.gone:
+            return
         for stream, store in self.stores.items():
             if not store.lost:
                 self._refuse_damage(stream, store)

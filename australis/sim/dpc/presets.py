@@ -34,6 +34,7 @@ from australis.protocols.dpc.topology import (
     node_of,
     replicate,
 )
+from australis.sim.dpc.dynamic_preset import changing
 from australis.sim.dpc.engine import Digest, DigestEngine, PlanEngine
 from australis.sim.dpc.event_source import EventSources
 from australis.sim.dpc.hosts import Costs
@@ -556,6 +557,15 @@ def _swarm(seed: int, chance: SeedTree) -> Scenario:
     )
 
 
+def _dynamic(seed: int, chance: SeedTree) -> Scenario:
+    """The swarm, but replicas join and leave meanwhile."""
+    swarm = _swarm(seed, chance)
+    while swarm.options.keep_log is not None:
+        chance = chance.under("again")
+        swarm = _swarm(seed, chance)
+    return changing(swarm, chance, _faults)
+
+
 def _clocks(rng: Random, *, always: bool = False) -> dict[str, Any]:
     """How far clocks are off: by seconds, but those of the sources only together."""
     off = always or rng.random() < 0.6
@@ -690,6 +700,7 @@ PRESETS = {
     "clocks": Preset("clocks that are seconds off, drift, and are stepped at restarts", _off),
     "deployed": Preset("what cluster files lead to, on either engine", _deployed),
     "choices": Preset("what the choices in cluster files lead to, on either engine", _choices),
+    "dynamic": Preset("deployments that change: replicas join and leave", _dynamic),
     "mixture": Preset("any of these, drawn from the seed", _mixture),
     "performance": Preset("a long stream without faults", _performance),
 }

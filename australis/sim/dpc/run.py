@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from australis.deployment.cluster import machine_name
+from australis.deployment.deployed import Deployment
 from australis.kernel.machine import Message
 from australis.kernel.rng import SeedTree
 from australis.kernel.trace import NO_CAUSE, Trace
 from australis.protocols.dpc.effects import AnnouncePhase
 from australis.protocols.dpc.messages import Heartbeat
 from australis.protocols.dpc.options import DpcOptions, Policy, WhenFull
+from australis.protocols.dpc.outputs import ReplicaConfig
 from australis.protocols.dpc.proxies import ClientMachine, SourceMachine
-from australis.protocols.dpc.replica import ReplicaConfig, ReplicaMachine
+from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.source_pair import SourceMember, SourceWitness, Standing
 from australis.protocols.dpc.states import Phase
 from australis.protocols.dpc.subscribers import ABSENT_US
@@ -37,6 +40,7 @@ from australis.sim.dpc.checkers.rows import EveryRowOnce
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.checkers.subscribed import Subscribed
 from australis.sim.dpc.checkers.tentative import TentativeContent
+from australis.sim.dpc.dynamic import PlannedChange, Steward
 from australis.sim.dpc.engine import DifferingEngine, SharedEngine
 from australis.sim.dpc.event_source import EventSources, EventTimeHost
 from australis.sim.dpc.hosts import ClientHost, Costs, ReplicaHost, SourceHost
@@ -102,6 +106,10 @@ class Scenario:
     member_host: type[MemberHost] = MemberHost
     copy_buckets: int = 20
     """The largest number of buckets in one copy of the log of a source with two proxies."""
+    deployment: Deployment | None = None
+    """What runs where at first, where that changes; None: it does not."""
+    changes: tuple[PlannedChange, ...] = ()
+    """The changes of the deployment, one after the other."""
     masks_source_faults: bool = False
     """Whether faults of a source's two proxies are so far apart that clients see nothing of it."""
 
@@ -151,7 +159,9 @@ class Run:
         extra: Callable[[Run], list[Checker]] = lambda run: [],
     ) -> None:
         self.scenario = scenario
-        topology = scenario.topology
+        self.topology = topology = scenario.topology
+        """The topology as it is now."""
+        self.steward: Steward | None = None
         chance = SeedTree(scenario.seed)
         self.world = World(Network(chance.stream("network"), scenario.link), trace)
         self._steps = chance.stream("steps")
@@ -164,6 +174,8 @@ class Run:
         self.corrected = Corrected(self.clients, scenario.left)
         self.coverage = Coverage()
         bounded = scenario.options.keep_log is not None
+        self.wiped = {f.node for f in scenario.faults if f.kind in (Kind.WIPE, *Lie)} | let_go
+        """The nodes that may need a snapshot."""
         self.loss = LossTold(topology, scenario.faults, self.clients, bounded, let_go, self._has)
         self.damage = DamageTold(topology, self.oracle, self._log)
         self.producers: dict[str, Producers] = {}
@@ -175,8 +187,9 @@ class Run:
             Subscribed(),
             BoundedBuffers(scenario.options),
             KeptUpstream(
-                {f.node for f in scenario.faults if f.kind in (Kind.WIPE, *Lie)} | let_go,
+                self.wiped,
                 behind_losses(topology, scenario.faults),
+                self._counts,
             ),
             self.loss,
             self.damage,
@@ -203,8 +216,7 @@ class Run:
             quiet = scenario.safety_us - 1_000_000
             checkers.append(ForwardProgress(self.clients, scenario.progress_us, quiet))
         if scenario.options.staggered:
-            peers = {r.name: r.peers for r in topology.replicas}
-            checkers.append(OneAtATime(peers, lambda name: self.replica(name).machine))
+            checkers.append(OneAtATime(self._peers, lambda name: self.replica(name).machine))
         self.clocks: dict[str, Clock] = {}
         """The clock of each node."""
         if not scenario.clock_step_us:
@@ -212,6 +224,18 @@ class Run:
         self.probe = Probe(checkers + extra(self))
         self.world.tap = self._tap
         self._build(chance)
+
+    def _peers(self, node: str) -> tuple[str, ...]:
+        """The replicas that stabilise in turn with this one."""
+        return next((r.peers for r in self.topology.replicas if r.name == node), ())
+
+    def _counts(self, node: str) -> bool:
+        """Whether a replica is a full member of the newest deployment."""
+        if self.steward is None:
+            return True
+        return any(r.name == node for r in self.topology.replicas) and (
+            node not in self.topology.joining
+        )
 
     def _of_lanes(self) -> list[Checker]:
         """The checkers of what tentative lanes say."""
@@ -221,6 +245,10 @@ class Run:
         """The checkers that depend on when each part really worked."""
         s = self.scenario
         faults = tuple(f for f in s.faults if isinstance(f.kind, Kind))
+        if any(change.faults for change in s.changes):
+            return []
+        if faults:  # of those that leave nothing is expected, without faults all is
+            faults += tuple(replaced(s))
         truth = Truth(s.topology, faults, s.options, s.safety_us)
         hops = self._hops
         hop_us = s.link.latency_us + s.link.jitter_us + s.costs.longest_us(s.options.batch_buckets)
@@ -241,7 +269,7 @@ class Run:
         if isinstance(s.source_host, EventSources):
             # After an outage a source may give no rows for a while, and hold the others back.
             shortest -= s.source_host.holds_back_us + s.options.bucket_us
-        if s.loses_states or faults != s.faults:
+        if s.loses_states or any(not isinstance(f.kind, Kind) for f in s.faults):
             return []
         if s.topology.pairs and not s.masks_source_faults:
             return [self.delay]
@@ -333,17 +361,30 @@ class Run:
                 _maker(s.source_class, name, consumers, options),
                 _rows_of(s.rows, name), s.costs, chance.stream(f"disk {name}"),
             )  # fmt: skip
-        for config in s.topology.replicas:
+
+        def replica(config: ReplicaConfig) -> ReplicaHost:
             rng = chance.stream(f"node {config.name}")
-            s.replica_host(
+            return s.replica_host(
                 self.world, config.name, clock(off() + s.ahead_us.get(config.name, 0)), self.probe,
                 _maker(s.replica_class, config, options, rng),
                 {o.stream: self._engine(config.name, o.stream) for o in config.outputs},
                 s.costs, chance.stream(f"disk {config.name}"),
             )  # fmt: skip
+
+        for config in s.topology.replicas:
+            replica(config)
         for client in s.topology.clients:
             ClientHost(self.world, client.name, clock(off()), self.probe, _client(s, client))
         self.clocks |= {name: host.clock for name, host in self.world.hosts.items()}
+        if s.deployment is not None:
+
+            def plant(name: str) -> ReplicaHost:
+                (config,) = (r for r in self.topology.replicas if r.name == name)
+                host = replica(config)
+                self.clocks[name] = host.clock
+                return host
+
+            self.steward = Steward(self, chance.stream("steward"), plant)
 
     def _build_pair(
         self, stream: str, consumers: tuple[str, ...], chance: SeedTree, clock: Callable[[], Clock]
@@ -413,19 +454,22 @@ class Run:
         try:
             self._boot()
             s = self.scenario
-            DpcInflictor(self.world, s.link, s.options.bucket_us, self._step_us, self._disks).plan(
-                s.faults
+            inflictor = DpcInflictor(
+                self.world, s.link, s.options.bucket_us, self._step_us, self._disks
             )
+            inflictor.plan(s.faults)
+            if self.steward is not None:
+                self.steward.inflict = lambda fault: inflictor.plan([fault])
+                self.steward.look()
             self.world.run(self.scenario.safety_us)
             self._heal_and_drain()
         except Violation as found:
             violation = found
         except (AssertionError, LookupError, ValueError) as error:
             violation = Violation("crash", f"{type(error).__name__}: {error}")
-        for config in self.scenario.topology.replicas:
-            machine = self.replica(config.name).machine
-            if machine is not None:
-                self.probe.gone(machine)
+        for host in self.world.hosts.values():
+            if isinstance(host, ReplicaHost) and host.machine is not None:
+                self.probe.gone(host.machine)
         return RunOutcome(
             self.scenario,
             violation,
@@ -479,7 +523,9 @@ class Run:
                 self.corrected.give_up(client)
             elif end < safe and client not in self.scenario.left:
                 return f"{client} has stable buckets up to {end}, not {safe}"
-        for config in self.scenario.topology.replicas:
+        if self.steward is not None and self.steward.busy:
+            return self.steward.busy
+        for config in self.topology.replicas:
             host = self.replica(config.name)
             if config.name in self.scenario.left:
                 continue
@@ -493,6 +539,15 @@ class Run:
                 if output.end < safe:
                     return f"{config.name} has logged up to {output.end}, not {safe}"
         return self.loss.waits_for(self.world.now) or self.corrected.waits_for
+
+
+def replaced(scenario: Scenario) -> Iterator[Fault]:
+    """The replicas that leave, as if they were lost when their change is planned to begin."""
+    for change in scenario.changes:
+        for node in change.drop:
+            for replica in scenario.topology.replicas:
+                if replica.name == machine_name(change.fragment, node):
+                    yield Fault(Kind.CRASH, change.at_us, FOR_EVER_US, replica.name)
 
 
 def in_time(options: DpcOptions, client: ClientConfig) -> bool:
@@ -562,6 +617,3 @@ def _rows_of(rows: Callable[[str, int], Any], source: str) -> Callable[[int], An
 def _client(scenario: Scenario, c: ClientConfig) -> Callable[[], ClientMachine]:
     hedge = {"hedge": True} if c.hedged else {}
     return lambda: scenario.client_class(c.name, c.stream, c.producers, scenario.options, **hedge)
-
-
-__all__ = ["ReplicaConfig", "Run", "RunOutcome", "Scenario"]

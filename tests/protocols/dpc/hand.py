@@ -34,8 +34,8 @@ from australis.protocols.dpc.messages import (
     TentativeData,
 )
 from australis.protocols.dpc.options import DpcOptions
-from australis.protocols.dpc.outputs import Output, OutputConfig
-from australis.protocols.dpc.replica import ReplicaConfig, ReplicaMachine
+from australis.protocols.dpc.outputs import Output, OutputConfig, ReplicaConfig
+from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.states import Phase, State, Trigger
 
 STABLE, UP_FAILURE, STABILIZATION, FAILURE = State

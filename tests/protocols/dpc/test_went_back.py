@@ -27,9 +27,9 @@ from australis.protocols.dpc.messages import (
     WentBack,
 )
 from australis.protocols.dpc.options import DpcOptions
-from australis.protocols.dpc.outputs import OutputConfig
+from australis.protocols.dpc.outputs import OutputConfig, ReplicaConfig
 from australis.protocols.dpc.proxies import SourceMachine
-from australis.protocols.dpc.replica import ReplicaConfig, ReplicaMachine
+from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.states import State
 
 DIGESTS = ((2, 20), (5, 50), (8, 80))

@@ -344,7 +344,7 @@ def test_a_release_to_a_log_that_is_full() -> None:
 def test_two_replicas_that_take_their_turn_at_once() -> None:
     nodes = {name: Node("x1", staggered=True, name=name) for name in ("n1", "n2")}
     peers = {"n1": ("n2",), "n2": ("n1",)}
-    checker = OneAtATime(peers, lambda name: nodes[name].machine)
+    checker = OneAtATime(peers.__getitem__, lambda name: nodes[name].machine)
     nodes["n1"].machine.stagger.active = True
     checker.looked("n1", nodes["n1"].machine)
     nodes["n2"].machine.stagger.active = True
@@ -356,7 +356,8 @@ def test_two_replicas_that_take_their_turn_at_once() -> None:
 
 def test_two_replicas_that_suspend_new_tuples_at_once() -> None:
     nodes = {name: Node("x1", staggered=True, name=name) for name in ("n1", "n2")}
-    checker = OneAtATime({"n1": ("n2",), "n2": ("n1",)}, lambda name: nodes[name].machine)
+    peers = {"n1": ("n2",), "n2": ("n1",)}
+    checker = OneAtATime(peers.__getitem__, lambda name: nodes[name].machine)
     nodes["n1"].out.phase = Phase.STABILIZATION
     checker.looked("n1", nodes["n1"].machine)
     nodes["n2"].out.phase = Phase.STABILIZATION
@@ -367,7 +368,7 @@ def test_two_replicas_that_suspend_new_tuples_at_once() -> None:
 def test_a_replica_that_is_down_has_no_turn() -> None:
     node = Node("x1", staggered=True)
     node.machine.stagger.active = True
-    checker = OneAtATime({"n1": ("n2",)}, lambda name: None)
+    checker = OneAtATime(lambda name: ("n2",), lambda name: None)
     checker.looked("n1", node.machine)
     assert node.out.state is not STABLE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.sim.dpc.probes import Checker
@@ -17,13 +17,23 @@ class KeptUpstream(Checker):
 
     name = "kept"
 
-    def __init__(self, wiped: Set[str], begun_anew: Set[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        wiped: Set[str],
+        begun_anew: Set[str] = frozenset(),
+        counts: Callable[[str], bool] = lambda node: True,
+    ) -> None:
+        """A checker for the nodes that count: not those that are joining, which may have to begin
+        with a newer snapshot, and not those that have left and do not know it yet."""
         self._wiped = wiped
+        self._counts = counts
         self._begun_anew = begun_anew
         """The streams of such fragments, and those computed from them."""
 
     def looked(self, node: str, machine: ReplicaMachine) -> None:
         if node in self._wiped or self._wiped & machine.monitors.keys():
+            return
+        if not self._counts(node):
             return
         for output in machine.outputs.values():
             if output.left_behind and output.stream not in self._begun_anew:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.states import Phase
@@ -19,14 +19,14 @@ class OneAtATime(Checker):
 
     def __init__(
         self,
-        peers: Mapping[str, tuple[str, ...]],
+        peers: Callable[[str], tuple[str, ...]],
         machine: Callable[[str], ReplicaMachine | None],
     ) -> None:
         self._peers = peers
         self._machine = machine
 
     def looked(self, node: str, machine: ReplicaMachine) -> None:
-        peers = self._peers[node]
+        peers = self._peers(node)
         others = [self._machine(p) for p in peers]
         if not others:
             return

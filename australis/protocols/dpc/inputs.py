@@ -485,7 +485,11 @@ class Input:
                 alike = {State.UP_FAILURE}  # put no load on replicas that stabilise
             case _:
                 alike = {State.UP_FAILURE, State.STABILIZATION}
-        found = [n for n, state in states.items() if state in alike and self._gives(n)]
+        found = [
+            n
+            for n, state in states.items()
+            if state in alike and self._gives(n) and n not in self._leaving
+        ]
         return min(found, key=lambda n: (states[n], -self._order[n]), default=None)
 
     def _look(self) -> None:

@@ -1,8 +1,8 @@
-"""Deployments that change in a run: replicas join and leave while all else goes on.
+"""Deployments that change in a run: nodes whose stewards add, move and remove replicas.
 
-The steward of a run carries out planned changes one after the other, with perfect knowledge but
-through the same edits and the same phases as a live one (`deployment.deployed`). Nodes learn of a
-new version late, each at its own time, and in any order.
+Each node has a steward and a proposer, and the first three are keepers. The machines of DPC keep
+hosts of their own, so that a replica can fail without its node's steward, and the other way round;
+a steward opens, rewires and closes the hosts of its node.
 """
 
 from __future__ import annotations
@@ -10,37 +10,49 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from australis.deployment.deployed import (
-    Deployment,
-    MemberRole,
-    begin,
-    cancel,
-    finish,
-    switch,
-)
+import msgspec
+
+from australis.deployment.deployed import Deployment, Edit, MemberRole
 from australis.kernel.durations import MILLISECOND, SECOND
+from australis.kernel.rng import SeedTree
+from australis.node.progress import progress_of
+from australis.protocols.change.events import (
+    Adopt,
+    ChangeOptions,
+    ChangeWanted,
+    EditDecided,
+    EditFailed,
+    FindProgress,
+    ProgressFound,
+    Started,
+    SubmitEdit,
+    TellChange,
+)
+from australis.protocols.change.messages import OutputProgress
+from australis.protocols.change.steward import StewardMachine
 from australis.protocols.dpc.effects import Rewired
-from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.options import Lease
-from australis.protocols.dpc.proxies import ClientMachine
 from australis.protocols.dpc.replica import ReplicaMachine
-from australis.protocols.dpc.states import Phase
 from australis.protocols.dpc.topology import Topology, deploy
+from australis.protocols.register.events import Kept, RegisterOptions, Submitted
+from australis.protocols.register.messages import Ballot, Keepers, Record
 from australis.sim.dpc.hosts import ClientHost, DpcHost, ReplicaHost, SourceHost
 from australis.sim.faults import Fault, Kind
+from australis.sim.network import Link
+from australis.sim.register.schedule import RegisterScenario
+from australis.sim.register.simulation import KeeperHost, ProposerHost
+from australis.sim.world import Host, World
 
 if TYPE_CHECKING:
     from australis.sim.dpc.run import Run
 
-LOOK_US = 100 * MILLISECOND
-NEAR_BUCKETS = 2
-"""A replica that is so close to the end of the best log has caught up."""
-CALM_LOOKS = 5
-"""How often in a row a joining replica must be found ready."""
-JOIN_US = 40 * SECOND
-"""A change whose replicas have not caught up by then is cancelled."""
+AGAIN_US = 2 * SECOND
+"""A user whose change is refused because of another one asks again after this time."""
+STARTS_US = SECOND
+"""The time that a replica takes to start on a node where it joins."""
+KEEPERS = 3
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class PlannedFault:
     phase: str
     """The phase with which it begins: "joining" or "leaving"."""
     who: str
-    """A machine, or the first one that joins or leaves: "joiner", "leaver"."""
+    """A machine, or one that joins, leaves or is the steward: "joiner", "leaver", "steward"."""
     kind: Kind
     after_us: int
     lasts_us: int
@@ -58,12 +70,14 @@ class PlannedFault:
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """A change of a replica set."""
+    """A change of a replica set that a user wants."""
 
     at_us: int
     fragment: str
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    asks: str = ""
+    """The node whose steward is asked."""
     faults: tuple[PlannedFault, ...] = ()
 
     def __str__(self) -> str:
@@ -97,197 +111,276 @@ def leases_of(topology: Topology, leases: Mapping[str, Lease]) -> dict[str, Leas
     return found
 
 
-def _inputs_of(host: ReplicaHost | ClientHost) -> list[Input]:
-    machine = host.machine
-    if isinstance(machine, ClientMachine):
-        return [machine.input]
-    assert isinstance(machine, ReplicaMachine)
-    return [*machine.inputs.values()]
+class StewardHost(Host):
+    """A steward with a disk, and the world's end of the machines on its node."""
+
+    machine: StewardMachine
+
+    def __init__(
+        self, cluster: DynamicCluster, node: str, make: Callable[[], StewardMachine]
+    ) -> None:
+        super().__init__(cluster.run.world, f"steward@{node}")
+        self.node = node
+        self._cluster = cluster
+        self._make = make
+        self._disk: dict[str, Deployment] = {}
+        self._performers |= {
+            Adopt: self._adopt,
+            SubmitEdit: lambda e: cluster.submit(self.node, e),
+            FindProgress: self._find,
+            TellChange: lambda e: cluster.told(e),
+        }
+
+    def boot(self) -> None:
+        """Start with what the disk remembers."""
+        self.start(self._make(), Started(tuple(self._disk.values()), self._cluster.stewards))
+
+    def remember(self, deployment: Deployment) -> None:
+        """Have a deployment on the disk from the beginning."""
+        self._disk[deployment.application] = deployment
+
+    def _adopt(self, effect: Adopt) -> None:
+        self._disk[effect.deployment.application] = effect.deployment
+        self._cluster.adopt(self.node, effect.deployment)
+
+    def _find(self, effect: FindProgress) -> None:
+        deployment = self._disk.get(effect.application)
+        member = None if deployment is None else deployment.set_of(effect.fragment).on(self.node)
+        name = "" if member is None else member.machine(effect.fragment)
+        host = self.world.hosts.get(name)
+        machine = host.machine if isinstance(host, ReplicaHost) and not host.paused else None
+        version, outputs = 0, tuple[OutputProgress, ...]()
+        if isinstance(machine, ReplicaMachine):
+            assert host is not None
+            version, outputs = (
+                machine.version,
+                progress_of(machine, host.clock.local(self.world.now)),
+            )
+        found = ProgressFound(
+            effect.application, effect.fragment, effect.to, name, version, outputs
+        )
+        self.later(0, self.take, found)
 
 
-class Steward:
-    """Carries out the planned changes of a run."""
+class DynamicCluster:
+    """The nodes of a run whose deployment changes."""
 
-    def __init__(self, run: Run, rng: Random, plant: Callable[[str], ReplicaHost]) -> None:
-        """A steward; `plant` makes the host of a replica that joins."""
+    def __init__(
+        self,
+        run: Run,
+        nodes: tuple[str, ...],
+        chance: SeedTree,
+        plant: Callable[[str, Topology], ReplicaHost],
+    ) -> None:
+        """The nodes; `plant` makes the host of a replica that joins."""
         assert run.scenario.deployment is not None
-        self._run = run
-        self._rng = rng
+        self.run = run
+        self.world: World = run.world
         self._plant = plant
-        self.deployment = run.scenario.deployment
-        self._todo = list(run.scenario.changes)
-        self._doing: PlannedChange | None = None
-        self._since_us = 0
-        self._calm = 0
-        self.done = self.cancelled = 0
+        self._rng = chance.stream("late")
+        self.stewards = tuple(f"steward@{node}" for node in nodes)
+        self.newest = run.scenario.deployment
+        self._tags: dict[str, PlannedChange] = {}
+        self._open: set[str] = set()
+        """The tags of the changes that users have begun and that have not ended."""
+        self._begun: set[tuple[int, str]] = set()
+        """The phases of changes that some node has seen."""
+        self.outcomes: dict[str, int] = {}
         self.inflict: Callable[[Fault], None] = lambda fault: None
+        homes = run.scenario.topology.sources, run.scenario.topology.clients
+        self._homes = {name: nodes[i % len(nodes)] for i, name in enumerate(homes[0])}
+        self._homes |= {c.name: nodes[-1 - i % len(nodes)] for i, c in enumerate(homes[1])}
+        """The nodes of sources and clients."""
+        register = RegisterScenario(
+            0, (), (), (), (), RegisterOptions(deadline_us=5 * SECOND), Link(), ()
+        )
+        keepers = [KeeperHost(self.world, f"keeper@{n}", register) for n in nodes[:KEEPERS]]
+        known = Keepers(1, tuple(sorted(host.seat for host in keepers)))
+        first = Record(self.newest.version, msgspec.msgpack.encode(self.newest))
+        ballot = Ballot(1, 0, "")
+        for keeper in keepers:
+            keeper.fill(known, {self.newest.application: Kept(ballot, ballot, first)})
+        options = run.scenario.change_options
+        for node in nodes:
+            proposer = ProposerHost(
+                self.world, f"proposer@{node}", register, chance.stream(f"proposer {node}"),
+                lambda tag, outcome, record, node=node: self._decided(node, tag, outcome, record),
+            )  # fmt: skip
+            proposer.fill(known)
+            name, rng = f"steward@{node}", chance.stream(f"steward {node}")
+            make = _maker(run.scenario.steward_class, name, options, rng)
+            StewardHost(self, node, make).remember(self.newest)
+
+    def boot(self) -> None:
+        """Start all nodes, and plan what users want."""
+        for host in list(self.world.hosts.values()):
+            if isinstance(host, KeeperHost | ProposerHost | StewardHost):
+                host.boot()
+        for number, planned in enumerate(self.run.scenario.changes):
+            self._tags[f"{number}"] = planned
+            self._open.add(f"{number}")
+            self.world.at(planned.at_us, self._want, f"{number}")
 
     @property
     def busy(self) -> str:
-        """What is still to be done; empty if nothing is."""
-        if self._doing is not None:
-            return f"the change of {self._doing.fragment} is not done"
-        return f"{len(self._todo)} changes have not begun" if self._todo else ""
+        """What has not ended yet; empty if all has."""
+        if self.newest.change is not None:
+            return f"the change of {self.newest.change.fragment} has not ended"
+        if self._open:
+            planned = self._tags[min(self._open)]
+            return f"the change of {planned.fragment} at {planned.at_us / 1e6:g} s has not ended"
+        for host in self.world.hosts.values():
+            if isinstance(host, DpcHost) and not host.gone and host.known < self.newest.version:
+                return f"{host.name} knows version {host.known}, not {self.newest.version}"
+        return ""
 
-    def look(self) -> None:
-        """Take the next step if it is due."""
-        self._run.world.at(self._run.world.now + LOOK_US, self.look)
-        if self._doing is None:
-            if self._todo and self._todo[0].at_us <= self._run.world.now:
-                self._begin(self._todo.pop(0))
-            return
-        change = self.deployment.change
-        assert change is not None
-        if not change.switched:
-            self._calm = self._calm + 1 if self._ready() else 0
-            if self._calm >= CALM_LOOKS or not change.add:
-                self._publish(switch(self.deployment), "leaving")
-            elif self._run.world.now - self._since_us > JOIN_US:
-                self.cancelled += 1
-                self._doing = None
-                self._publish(cancel(self.deployment), "cancelled")
-        elif self._emptied():
-            self.done += 1
-            self._doing = None
-            self._publish(finish(self.deployment), "done")
+    # --- users ----------------------------------------------------------------------------------
 
-    def _begin(self, planned: PlannedChange) -> None:
-        self._doing, self._since_us, self._calm = planned, self._run.world.now, 0
-        begun = begin(self.deployment, planned.fragment, add=planned.add, drop=planned.drop)
-        self._publish(begun, "joining")
-
-    def _join(self, name: str) -> None:
-        """Start a replica without a state on a node that takes a second for it."""
-        host = self._plant(name)
-        host.wiring = self._wiring(host)
-        host.wipe()
-        self._run.world.at(self._run.world.now + SECOND, self._boot, host)
-
-    @staticmethod
-    def _boot(host: ReplicaHost) -> None:
-        if host.machine is None:
-            host.boot()
-
-    # --- what it looks at ---------------------------------------------------------------------
-
-    def _ready(self) -> bool:
-        """Whether all replicas that join could be read."""
-        topology = self._run.topology
-        names = [n for n in topology.joining if n.startswith(f"{self._doing_fragment}@")]
-        return all(self._caught_up(name) for name in names)
-
-    @property
-    def _doing_fragment(self) -> str:
-        assert self._doing is not None
-        return self._doing.fragment
-
-    def _caught_up(self, name: str) -> bool:
-        host = self._run.world.hosts.get(name)
-        if not isinstance(host, ReplicaHost) or host.machine is None or host.paused:
-            return False
-        for output in host.machine.outputs.values():
-            end = max(
-                (self._end(peer, output.stream) for peer in host.machine.config.peers), default=0
-            )
-            near = output.end >= end - NEAR_BUCKETS and all(i.is_held for i in output.inputs)
-            if output.state_lost or output.phase is Phase.RECOVERING or not near:
-                return False
-        return True
-
-    def _end(self, name: str, stream: str) -> int:
-        host = self._run.world.hosts[name]
-        assert isinstance(host, ReplicaHost)
-        return host.log(stream).end
-
-    def _emptied(self) -> bool:
-        """Whether nobody needs the replicas that leave any more."""
-        topology, hosts = self._run.topology, self._run.world.hosts
-        stay = [
-            r.name
-            for r in topology.replicas
-            if r.name.startswith(f"{self._doing_fragment}@")
-            and r.name not in topology.leaving | topology.joining
-        ]
-        if not any(self._caught_up(name) for name in stay):
-            return False
-        streams = {o.stream for r in topology.replicas if r.name in stay for o in r.outputs}
-        for host in hosts.values():
-            if not isinstance(host, ReplicaHost | ClientHost):
-                continue
-            if isinstance(host, ReplicaHost) and (host.gone or host.name in topology.leaving):
-                continue
-            if host.machine is None or host.known < self.deployment.version:
-                return False
-            for one in _inputs_of(host):
-                if one.stream in streams and not self._may_leave(one, stay):
-                    return False
-        return True
-
-    def _may_leave(self, one: Input, stay: list[str]) -> bool:
-        """Whether an input is read elsewhere, from a log that has all that it lacks."""
-        if {one.choice.curr, one.choice.bck} & self._run.topology.leaving:
-            return False
-        up = [self._run.replica(n) for n in stay if self._run.world.hosts[n].machine is not None]
-        return any(host.log(one.stream).trimmed_upto <= one.have for host in up)
-
-    # --- what it tells ------------------------------------------------------------------------
-
-    def _publish(self, deployment: Deployment, phase: str) -> None:
-        run = self._run
-        self.deployment = deployment
-        run.topology = topology_of(run.scenario.topology, deployment)
-        run.world.note("steward", f"version {deployment.version}: {phase}")
-        for name in run.topology.joining - run.world.hosts.keys():
-            self._join(name)
-        for name in list(run.world.hosts):
-            self._tell(name)
-        if self._doing is not None:
-            for fault in self._doing.faults:
-                if fault.phase == phase:
-                    self._inflict(fault)
-
-    def _inflict(self, planned: PlannedFault) -> None:
-        topology = self._run.topology
-        crowd = {"joiner": topology.joining, "leaver": topology.leaving}.get(planned.who)
-        names = [planned.who] if crowd is None else sorted(crowd)
-        if names:
-            at_us = self._run.world.now + planned.after_us
-            if planned.kind is Kind.WIPE:
-                self._run.wiped.add(names[0])
-            self.inflict(Fault(planned.kind, at_us, planned.lasts_us, names[0]))
-
-    def _tell(self, name: str) -> None:
-        late = self._rng.random() < 0.1
-        most_us = 8 * SECOND if late else 500 * MILLISECOND
-        self._run.world.at(self._run.world.now + self._rng.randrange(most_us), self._learn, name)
-
-    def _learn(self, name: str) -> None:
-        """Let a node learn the newest version, unless it knows that."""
-        host = self._run.world.hosts.get(name)
-        if not isinstance(host, DpcHost) or host.known >= self.deployment.version or host.gone:
-            return
+    def _want(self, tag: str) -> None:
+        planned = self._tags[tag]
+        host = self.world.hosts[f"steward@{planned.asks}"]
         if host.machine is None or host.paused:
-            self._run.world.at(self._run.world.now + 300 * MILLISECOND, self._learn, name)
+            self.world.at(self.world.now + AGAIN_US, self._want, tag)
             return
-        wiring = self._wiring(host)
+        wanted = ChangeWanted(
+            tag, self.newest.application, planned.fragment, planned.add, planned.drop
+        )
+        host.take(wanted)
+
+    def told(self, effect: TellChange) -> None:
+        """A user hears of a change."""
+        self.outcomes[effect.outcome] = self.outcomes.get(effect.outcome, 0) + 1
+        again = effect.outcome == "unknown" or "changing already" in effect.why
+        if again:
+            self.world.at(self.world.now + AGAIN_US, self._want, effect.tag)
+        else:  # what has begun ends by itself
+            self._open.discard(effect.tag)
+
+    # --- the register ---------------------------------------------------------------------------
+
+    def submit(self, node: str, effect: SubmitEdit) -> None:
+        """Give an edit to the node's proposer."""
+        proposer = self.world.hosts[f"proposer@{node}"]
+        if proposer.machine is None or proposer.paused:
+            steward = self.world.hosts[f"steward@{node}"]
+            steward.later(SECOND, steward.take, EditFailed(effect.tag, "no proposer", unknown=True))
+            return
+        edit = None if effect.edit is None else on_bytes(effect.edit)
+        proposer.later(0, proposer.take, Submitted(effect.tag, effect.application, edit))
+
+    def _decided(self, node: str, tag: str, outcome: str, record: Record | None) -> None:
+        steward = self.world.hosts[f"steward@{node}"]
+        if record is not None:
+            deployment = msgspec.msgpack.decode(record.value, type=Deployment)
+            if deployment.version > self.newest.version:
+                self.newest = deployment
+                self.run.topology = topology_of(self.run.scenario.topology, deployment)
+                self.run.decided(deployment)
+        if outcome == "decided":
+            steward.take(EditDecided(tag, deployment))
+        else:
+            why = self._refusal(tag)
+            steward.take(EditFailed(tag, why, unknown=outcome in ("unknown", "unreachable")))
+
+    def _refusal(self, tag: str) -> str:
+        return "is changing already" if self.newest.change is not None else "is refused"
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def adopt(self, node: str, deployment: Deployment) -> None:
+        """Open, rewire and close the machines of a node by a deployment."""
+        topology = topology_of(self.run.scenario.topology, deployment)
+        for name in topology.joining:
+            if name.endswith(f"@{node}") or f"@{node}#" in name:
+                self._join(name, topology, deployment)
+        for host in list(self.world.hosts.values()):
+            if isinstance(host, DpcHost) and self._home(host) == node and not host.gone:
+                late_us = self._rng.randrange(300 * MILLISECOND)
+                self.world.at(self.world.now + late_us, self._tell, host, topology, deployment)
+        self._enter_phase(deployment, topology)
+
+    def _home(self, host: DpcHost) -> str:
+        if isinstance(host, ReplicaHost):
+            return host.name.partition("@")[2].partition("#")[0]
+        return self._homes[host.name]
+
+    def _join(self, name: str, topology: Topology, deployment: Deployment) -> None:
+        """Start a replica without a state."""
+        if name in self.world.hosts:
+            return
+        host = self._plant(name, topology)
+        host.wiring = self._wiring(host, topology, deployment)
+        host.wipe()
+        self.world.at(self.world.now + STARTS_US, _boot, host)
+
+    def _tell(self, host: DpcHost, topology: Topology, deployment: Deployment) -> None:
+        if host.gone or host.known >= deployment.version:
+            return
+        wiring = self._wiring(host, topology, deployment)
         if wiring is None:
             host.crash()
             host.gone = True
         else:
             host.rewire(wiring)
 
-    def _wiring(self, host: DpcHost) -> Rewired | None:
-        """A host's part of the newest version; None if it has none."""
-        topology, name = self._run.topology, host.name
-        part: object = None
+    def _wiring(self, host: DpcHost, topology: Topology, deployment: Deployment) -> Rewired | None:
+        """A host's part of a deployment; None if it has none."""
+        part: Any = None
         if isinstance(host, ReplicaHost):
-            part = next((r for r in topology.replicas if r.name == name), None)
+            part = next((r for r in topology.replicas if r.name == host.name), None)
         elif isinstance(host, ClientHost):
-            part = next((c for c in topology.clients if c.name == name), None)
+            part = next((c for c in topology.clients if c.name == host.name), None)
         elif isinstance(host, SourceHost):
-            part = topology.sources[name]
+            part = topology.sources[host.name]
         if part is None:
             return None
-        leases = leases_of(topology, self._run.scenario.options.leases)
-        version = self.deployment.version
-        return Rewired(version, part, topology.joining, topology.leaving, leases)
+        leases = leases_of(topology, self.run.scenario.options.leases)
+        return Rewired(deployment.version, part, topology.joining, topology.leaving, leases)
+
+    # --- faults ---------------------------------------------------------------------------------
+
+    def _enter_phase(self, deployment: Deployment, topology: Topology) -> None:
+        """Inflict the faults that are planned for a phase that a node sees first."""
+        change = deployment.change
+        phase = "leaving" if change is not None and change.switched else "joining"
+        if change is None or (change.number, phase) in self._begun:
+            return
+        self._begun.add((change.number, phase))
+        wanted = (change.fragment, change.add, change.drop)
+        for planned in self.run.scenario.changes:
+            if (planned.fragment, planned.add, planned.drop) == wanted:
+                crowd = {
+                    "joiner": sorted(topology.joining),
+                    "leaver": sorted(topology.leaving),
+                    "steward": [change.steward],
+                }
+                for fault in planned.faults:
+                    if fault.phase == phase:
+                        self._inflict(fault, crowd.get(fault.who, [fault.who]))
+
+    def _inflict(self, planned: PlannedFault, names: list[str]) -> None:
+        if names:
+            at_us = self.world.now + planned.after_us
+            if planned.kind is Kind.WIPE:
+                self.run.wiped.add(names[0])
+            self.inflict(Fault(planned.kind, at_us, planned.lasts_us, names[0]))
+
+
+def _boot(host: ReplicaHost) -> None:
+    if host.machine is None:
+        host.boot()
+
+
+def _maker(
+    make: Callable[..., StewardMachine], name: str, options: ChangeOptions, rng: Random
+) -> Callable[[], StewardMachine]:
+    return lambda: make(name, options, rng)
+
+
+def on_bytes(edit: Edit) -> Callable[[bytes], bytes]:
+    """An edit of a deployment as one of a register's value."""
+
+    def applied(value: bytes) -> bytes:
+        return msgspec.msgpack.encode(edit(msgspec.msgpack.decode(value, type=Deployment)))
+
+    return applied

@@ -13,7 +13,7 @@ from australis.kernel.rng import SeedTree
 from australis.protocols.dpc.topology import Topology
 from australis.sim.dpc.dynamic import PlannedChange, PlannedFault, topology_of
 from australis.sim.dpc.run import Scenario
-from australis.sim.faults import Fault, Kind
+from australis.sim.faults import Fault, Kind, draw_faults
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 """The nodes of a cluster whose deployment changes."""
@@ -22,7 +22,7 @@ NODES = ("n1", "n2", "n3", "n4", "n5")
 def changing(
     swarm: Scenario,
     chance: SeedTree,
-    draw_faults: Callable[[Random, Topology, int], tuple[Fault, ...]],
+    draw: Callable[[Random, Topology, int], tuple[Fault, ...]],
 ) -> Scenario:
     """A scenario on nodes with names, whose replicas join and leave meanwhile."""
     rng = chance.stream("changes")
@@ -35,12 +35,29 @@ def changing(
     topology = topology_of(swarm.topology, deployment, clients)
     calm = rng.random() < 0.25
     changes = tuple(_changes(rng, deployment, () if calm else tuple(topology.sources)))
-    faults = () if calm else draw_faults(chance.stream("faults"), topology, rng.randint(2, 8))
+    faults = () if calm else draw(chance.stream("faults"), topology, rng.randint(2, 8))
     changing = {machine_name(one.fragment, n) for one in changes for n in replicas[one.fragment]}
     alone = {r.name for r in topology.replicas if not r.peers}
     # The last copy of a state is not lost, whoever has left by then.
     faults = tuple(f for f in faults if f.kind is not Kind.WIPE or f.node not in changing | alone)
-    return replace(swarm, topology=topology, faults=faults, deployment=deployment, changes=changes)
+    if not calm:
+        faults += draw_node_faults(chance.stream("faults of nodes"))
+    return replace(
+        swarm,
+        topology=topology,
+        faults=tuple(sorted(faults, key=lambda f: (f.at_us, f.node, f.other))),
+        deployment=deployment,
+        nodes=NODES,
+        changes=changes,
+    )
+
+
+def draw_node_faults(rng: Random) -> tuple[Fault, ...]:
+    """Faults of what runs on the nodes beside the machines of DPC."""
+    names = [f"{part}@{node}" for part in ("steward", "proposer") for node in NODES]
+    names += [f"keeper@{node}" for node in NODES[:3]]
+    most = {Kind.CRASH: 4, Kind.PAUSE: 2, Kind.ISOLATE: 2, Kind.CUT: 3}
+    return draw_faults(rng, names, most, 90 * SECOND, 20 * SECOND)
 
 
 def _changes(
@@ -66,7 +83,8 @@ def _changes(
         if not add and not drop:
             continue
         places[fragment] = (here | {*add}) - {*drop}
-        yield PlannedChange(at, fragment, add, drop, tuple(_in_phases(rng, sources)))
+        faults = tuple(_in_phases(rng, sources))
+        yield PlannedChange(at, fragment, add, drop, rng.choice(NODES), faults)
 
 
 def _in_phases(rng: Random, sources: tuple[str, ...]) -> Iterator[PlannedFault]:
@@ -74,7 +92,8 @@ def _in_phases(rng: Random, sources: tuple[str, ...]) -> Iterator[PlannedFault]:
         return
     kind = rng.choice((Kind.CRASH, Kind.PAUSE, Kind.ISOLATE, Kind.WIPE))
     phase = rng.choice(("joining", "leaving"))
-    who = rng.choice(("joiner", "leaver", rng.choice(sources)))
+    keeper = f"keeper@{rng.choice(NODES[:3])}"
+    who = rng.choice(("joiner", "leaver", "steward", keeper, rng.choice(sources)))
     if kind is Kind.WIPE and who != "joiner":
         kind = Kind.CRASH
     after_us, lasts_us = rng.randrange(3 * SECOND), rng.randrange(500 * MILLISECOND, 8 * SECOND)

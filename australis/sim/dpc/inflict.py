@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from australis.sim.dpc.dynamic import StewardHost
 from australis.sim.dpc.hosts import ReplicaHost, SourceHost
 from australis.sim.dpc.lies import LyingDisks
 from australis.sim.dpc.pairs import MemberHost, SimWitness
 from australis.sim.faults import Fault, Inflictor, Lie
 from australis.sim.network import Link
+from australis.sim.register.simulation import KeeperHost, ProposerHost
 from australis.sim.world import World
 
 SLOWNESS = 20
@@ -37,6 +39,8 @@ class DpcInflictor(Inflictor):
             host.boot(self._bucket_us)
         elif isinstance(host, ReplicaHost | SimWitness):
             host.clock.step(self._step_us())
+            host.boot()
+        elif isinstance(host, KeeperHost | ProposerHost | StewardHost):
             host.boot()
 
     def plan(self, faults: Iterable[Fault]) -> None:

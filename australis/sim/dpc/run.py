@@ -11,6 +11,8 @@ from australis.deployment.deployed import Deployment
 from australis.kernel.machine import Message
 from australis.kernel.rng import SeedTree
 from australis.kernel.trace import NO_CAUSE, Trace
+from australis.protocols.change.events import ChangeOptions
+from australis.protocols.change.steward import StewardMachine
 from australis.protocols.dpc.effects import AnnouncePhase
 from australis.protocols.dpc.messages import Heartbeat
 from australis.protocols.dpc.options import DpcOptions, Policy, WhenFull
@@ -40,7 +42,7 @@ from australis.sim.dpc.checkers.rows import EveryRowOnce
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.checkers.subscribed import Subscribed
 from australis.sim.dpc.checkers.tentative import TentativeContent
-from australis.sim.dpc.dynamic import PlannedChange, Steward
+from australis.sim.dpc.dynamic import DynamicCluster, PlannedChange
 from australis.sim.dpc.engine import DifferingEngine, SharedEngine
 from australis.sim.dpc.event_source import EventSources, EventTimeHost
 from australis.sim.dpc.hosts import ClientHost, Costs, ReplicaHost, SourceHost
@@ -108,6 +110,10 @@ class Scenario:
     """The largest number of buckets in one copy of the log of a source with two proxies."""
     deployment: Deployment | None = None
     """What runs where at first, where that changes; None: it does not."""
+    nodes: tuple[str, ...] = ()
+    """The nodes of a deployment that changes."""
+    steward_class: type[StewardMachine] = StewardMachine
+    change_options: ChangeOptions = field(default_factory=ChangeOptions)
     changes: tuple[PlannedChange, ...] = ()
     """The changes of the deployment, one after the other."""
     masks_source_faults: bool = False
@@ -161,7 +167,8 @@ class Run:
         self.scenario = scenario
         self.topology = topology = scenario.topology
         """The topology as it is now."""
-        self.steward: Steward | None = None
+        self.cluster: DynamicCluster | None = None
+        """The nodes, where the deployment changes."""
         chance = SeedTree(scenario.seed)
         self.world = World(Network(chance.stream("network"), scenario.link), trace)
         self._steps = chance.stream("steps")
@@ -231,11 +238,14 @@ class Run:
 
     def _counts(self, node: str) -> bool:
         """Whether a replica is a full member of the newest deployment."""
-        if self.steward is None:
+        if self.cluster is None:
             return True
         return any(r.name == node for r in self.topology.replicas) and (
             node not in self.topology.joining
         )
+
+    def decided(self, deployment: Deployment) -> None:
+        """The register has a newer deployment."""
 
     def _of_lanes(self) -> list[Checker]:
         """The checkers of what tentative lanes say."""
@@ -378,13 +388,13 @@ class Run:
         self.clocks |= {name: host.clock for name, host in self.world.hosts.items()}
         if s.deployment is not None:
 
-            def plant(name: str) -> ReplicaHost:
-                (config,) = (r for r in self.topology.replicas if r.name == name)
+            def plant(name: str, topology: Topology) -> ReplicaHost:
+                (config,) = (r for r in topology.replicas if r.name == name)
                 host = replica(config)
                 self.clocks[name] = host.clock
                 return host
 
-            self.steward = Steward(self, chance.stream("steward"), plant)
+            self.cluster = DynamicCluster(self, s.nodes, chance.under("cluster"), plant)
 
     def _build_pair(
         self, stream: str, consumers: tuple[str, ...], chance: SeedTree, clock: Callable[[], Clock]
@@ -458,9 +468,9 @@ class Run:
                 self.world, s.link, s.options.bucket_us, self._step_us, self._disks
             )
             inflictor.plan(s.faults)
-            if self.steward is not None:
-                self.steward.inflict = lambda fault: inflictor.plan([fault])
-                self.steward.look()
+            if self.cluster is not None:
+                self.cluster.inflict = lambda fault: inflictor.plan([fault])
+                self.cluster.boot()
             self.world.run(self.scenario.safety_us)
             self._heal_and_drain()
         except Violation as found:
@@ -523,8 +533,8 @@ class Run:
                 self.corrected.give_up(client)
             elif end < safe and client not in self.scenario.left:
                 return f"{client} has stable buckets up to {end}, not {safe}"
-        if self.steward is not None and self.steward.busy:
-            return self.steward.busy
+        if self.cluster is not None and self.cluster.busy:
+            return self.cluster.busy
         for config in self.topology.replicas:
             host = self.replica(config.name)
             if config.name in self.scenario.left:

@@ -62,6 +62,10 @@ class KeeperHost(Host):
         self._kept: dict[str, Kept] = {}
         self._keepers = Keepers()
 
+    def fill(self, keepers: Keepers, kept: dict[str, Kept]) -> None:
+        """Have this on the disk from the beginning."""
+        self._keepers, self._kept = keepers, dict(kept)
+
     def boot(self) -> None:
         """Start from the disk."""
         self.start(
@@ -98,6 +102,10 @@ class ProposerHost(Host):
             TellUnknown: lambda e: tell(e.tag, "unknown", None),
             TellUnreachable: lambda e: tell(e.tag, "unreachable", None),
         }
+
+    def fill(self, keepers: Keepers) -> None:
+        """Know these keepers from the beginning."""
+        self._keepers = keepers
 
     def boot(self) -> None:
         """Start with the keepers that were known last, as a node's state file names them."""

@@ -276,8 +276,10 @@ class Retold:
         self._checker.appended(machine, stream, end, new)
 
     def _has_lost(self, machine: str, line: Line) -> None:
-        gone = tuple((stream, upto) for stream, upto in line["lost"]["gone"])
-        self._checker.lost(machine, AnnounceLoss(line["lost"]["output"], gone))
+        told = line["lost"]
+        gone = tuple((stream, upto) for stream, upto in told["gone"])
+        waits_for = tuple(told["waits_for"])
+        self._checker.lost(machine, AnnounceLoss(told["output"], gone, waits_for))
 
     def _has_differed(self, machine: str, line: Line) -> None:
         self._checker.differs(machine, convert(line["differs"], AnnounceDifference))

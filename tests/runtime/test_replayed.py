@@ -156,7 +156,14 @@ def begins_anew(line: Line) -> bool:
 def gives_up(line: Line) -> bool:
     if "forked" not in line:
         return False
-    line["lost"] = {"output": "counts", "gone": [["s1", 7]]}
+    line["lost"] = {"output": "counts", "gone": [["s1", 7]], "waits_for": []}
+    return True
+
+
+def waits_for_a_peer(line: Line) -> bool:
+    if "forked" not in line:
+        return False
+    line["lost"] = {"output": "counts", "gone": [["s1", 7]], "waits_for": ["counts@b"]}
     return True
 
 
@@ -194,6 +201,12 @@ def test_a_record_of_something_else(
 ) -> None:
     recorded.change(change)
     assert any(objection in said for said in recorded.found())
+
+
+def test_waiting_for_a_peer_is_not_giving_up(recorded: Recorded) -> None:
+    before = recorded.found()
+    recorded.change(waits_for_a_peer)
+    assert recorded.found() == before
 
 
 def test_lanes_that_were_forked_elsewhere(recorded: Recorded) -> None:

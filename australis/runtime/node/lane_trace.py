@@ -107,8 +107,8 @@ def of_effect(machine: Machine, effect: Effect) -> dict[str, Any]:
     if not isinstance(machine, ReplicaMachine):
         return {}
     match effect:
-        case AnnounceLoss(output=output, gone=gone):
-            return {"lost": {"output": output, "gone": gone}}
+        case AnnounceLoss(output=output, gone=gone, waits_for=waits_for):
+            return {"lost": {"output": output, "gone": gone, "waits_for": waits_for}}
         case ForkLane(output=output, epoch=epoch):
             upto = machine.outputs[output].upto
             return {"forked": {"output": output, "epoch": epoch, "upto": upto}}

@@ -160,7 +160,7 @@ def _cluster_schemas(cluster: Cluster, diagram: Diagram, base: Path) -> dict[str
     if "spark" in computing:
         return _schemas(diagram, base)
     from australis.protocols.dpc.topology import deploy
-    from australis.runtime.node.process import reference_schemas
+    from australis.runtime.node.local_replicas import reference_schemas
 
     return dict(reference_schemas(diagram, deploy(diagram, cluster.machines, {})))
 

@@ -60,10 +60,17 @@ COMMANDS = {
         "australis.cli.fsck:fsck",
         "Check every byte of a state directory, and say what would repair it.",
     ),
+    "move": LazyCommand(
+        "australis.cli.change:move", "Move a replica to another node while clients read."
+    ),
     "node": LazyCommand("australis.cli.cluster:node", "Run one node of a cluster."),
     "place": LazyCommand(
         "australis.cli.place:place",
         "Place the queries of FILE on its servers, as a colony of ants would.",
+    ),
+    "replicas": LazyCommand(
+        "australis.cli.change:replicas",
+        "Add replicas of a fragment, or remove some, while it runs.",
     ),
     "run": LazyCommand("australis.cli.run:run", "Run a diagram."),
     "scenario": LazyCommand(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from australis.deployment.cluster import LOOPBACK, Cluster
+from australis.deployment.cluster import LOOPBACK, SERVICES, Cluster
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
-from australis.kernel.errors import UserError
+from australis.kernel.errors import UserError, unknown_name
 from australis.kernel.names import known_names
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
@@ -21,12 +21,29 @@ def check_alone(cluster: Cluster) -> None:
     _addresses(cluster)
     _metrics(cluster)
     _known_nodes(cluster)
+    _keepers(cluster)
+
+
+def _keepers(cluster: Cluster) -> None:
+    """Check that the keepers are nodes, and as many as decide something."""
+    place = cluster.place_of("keepers")
+    for name in cluster.keepers:
+        if name not in cluster.nodes:
+            sentence = "is not a node of this cluster, so it keeps nothing"
+            raise unknown_name(name, cluster.nodes, sentence, heading="nodes", place=place)
+    number = len(cluster.keepers)
+    if len({*cluster.keepers}) < number or number not in (0, 1, 3, 5):
+        sentence = f"has {number} keepers, but 1, 3 or 5 different nodes decide without a tie"
+        raise UserError(sentence, name=cluster.name, place=place)
 
 
 def check(cluster: Cluster, diagram: Diagram) -> None:
     """Raise a `UserError` for the first mistake."""
     check_alone(cluster)
     fragments, sources = [f.name for f in cut(diagram)], [s.name for s in diagram.sources]
+    for name in sorted({*fragments} & {*SERVICES}):
+        sentence = "is the name of a service of every node: give the fragment another one"
+        raise UserError(sentence, name=name, place=diagram.place)
     _placed(cluster, "replicas", cluster.replicas, fragments, "a fragment")
     _placed(cluster, "sources", cluster.sources, sources, "a source")
     sinks = [sink.name for sink in diagram.sinks]

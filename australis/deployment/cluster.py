@@ -187,6 +187,8 @@ class Cluster:
     """What is said of the diagram's sinks; `sink_places` knows the nodes of all."""
     operators: tuple[str, ...] = ()
     """The names in certificates of those who may inject faults."""
+    keepers: tuple[str, ...] = ()
+    """The nodes that keep what runs where; a majority of them decides changes."""
     participants: tuple[str, ...] = ()
     """The participants that may own nodes."""
     tls: Tls | None = None
@@ -259,3 +261,31 @@ def witness_machine(source: str) -> str:
 def machine_name(fragment: str, node: str) -> str:
     """The machine name of the replica of a fragment on a node, or of one of a source's proxies."""
     return f"{fragment}@{node}"
+
+
+SERVICES = ("steward", "proposer", "keeper")
+"""What runs on nodes beside the machines of a diagram; no fragment has such a name."""
+
+
+def steward_machine(node: str) -> str:
+    """The machine name of the steward of a node."""
+    return machine_name("steward", node)
+
+
+def proposer_machine(node: str) -> str:
+    """The machine name of the proposer of a node."""
+    return machine_name("proposer", node)
+
+
+def keeper_machine(node: str) -> str:
+    """The machine name of the keeper on a node."""
+    return machine_name("keeper", node)
+
+
+def node_of_machine(machine: str) -> str:
+    """The node in the name of a machine.
+
+    >>> node_of_machine("suspects@c#2"), node_of_machine("steward@a")
+    ('c', 'a')
+    """
+    return machine.partition("@")[2].partition("#")[0]

@@ -209,6 +209,7 @@ class ClusterFile(Settings, frozen=True, kw_only=True):
     epoch_us: Epoch | None = field(default=None, name="epoch")
     nodes: Section[ClusterNodeSettings]
     operators: Names | None = None
+    keepers: Names | None = None
     participants: Section[ParticipantSettings] = field(default_factory=dict)
     replicas: Section[Nodes]
     sources: Section[SourceHome]
@@ -241,7 +242,7 @@ def _cluster(document: Document, said: ClusterFile) -> Cluster:
         | {"logs": {name: said.log.chosen(one) for name, one in said.log.streams.items()}}
         | {"policies": said.policies.meaning, "results": promises(said.results)}
         | {"participants": tuple(said.participants or owners)}
-        | {"operators": operators(said)}
+        | {"operators": operators(said), "keepers": keepers(said)}
         | {"sources": homes(said.sources), "standbys": standbys(said.sources, said.nodes)}
         | {"tls": None if said.tls is None else Tls(**arguments(said.tls))}
         | {"faults": said.faults == "allowed"},
@@ -255,6 +256,14 @@ def operators(said: ClusterFile) -> tuple[str, ...]:
     if said.operators is not None:
         return said.operators
     return () if OPERATOR in said.nodes or OPERATOR in said.clients else (OPERATOR,)
+
+
+def keepers(said: ClusterFile) -> tuple[str, ...]:
+    """The keepers; if none are named the first three nodes, or the first where there are fewer."""
+    if said.keepers is not None:
+        return said.keepers
+    nodes = tuple(said.nodes)
+    return nodes[:3] if len(nodes) >= 3 else nodes[:1]
 
 
 def homes(sources: Mapping[str, str | SourceSettings]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from australis.deployment.cluster import machine_name
+from australis.deployment.cluster import Cluster, machine_name
 from australis.kernel.errors import UserError, unknown_name
 
 
@@ -137,6 +137,11 @@ def submitted(
             raise UserError("has two replicas on one node", name=fragment)
         sets.append(ReplicaSet(fragment, members, tuple((m.node, 1) for m in members)))
     return Deployment(application, 1, definition, tuple(sets), tuple(sorted(sources.items())))
+
+
+def from_cluster(application: str, cluster: Cluster) -> Deployment:
+    """The deployment that a cluster file says."""
+    return submitted(application, "", cluster.replicas, cluster.sources)
 
 
 def begin(

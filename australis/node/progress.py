@@ -24,6 +24,7 @@ def _of_output(output: Output, now: int) -> OutputProgress:
             one.acknowledged,
             one.incarnation >= 0 and now - one.heard_us <= ABSENT_US,
             not one.lapsed,
+            one.given,
         )
         for one in output.subscribers.all.values()
     )

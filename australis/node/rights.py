@@ -26,6 +26,7 @@ REQUESTS: dict[str, tuple[Role, ...]] = {
     "inbox": tuple(Role),
     "snapshot": (Role.NODE,),
     "fault": (Role.OPERATOR,),
+    "change": (Role.OPERATOR,),
 }
 """Who may make each request; whose messages and streams those are is looked at one by one."""
 

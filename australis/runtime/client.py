@@ -19,7 +19,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -32,8 +32,9 @@ import msgspec
 import pyarrow as pa
 
 from australis.deployment.check import check
-from australis.deployment.cluster import Cluster
+from australis.deployment.cluster import Cluster, node_of_machine
 from australis.deployment.cluster_file import load as load_text
+from australis.deployment.deployed import Deployment, from_cluster
 from australis.deployment.sinks import placed, readers
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
@@ -43,6 +44,7 @@ from australis.kernel.machine import Message, MessageReceived, SetTimer
 from australis.node.hosts import ClientHost
 from australis.node.machine import NodeMachine
 from australis.node.roles import Roles
+from australis.protocols.change.messages import Deployed
 from australis.protocols.dpc.effects import (
     AnnounceClock,
     AnnounceDifference,
@@ -52,6 +54,7 @@ from australis.protocols.dpc.effects import (
     AnnounceWentBack,
     Consumed,
     RestoredLog,
+    Rewired,
     Started,
 )
 from australis.protocols.dpc.missing import share
@@ -64,13 +67,21 @@ from australis.protocols.dpc.proxies import (
     Undo,
 )
 from australis.protocols.dpc.subscribers import GUEST
-from australis.protocols.dpc.topology import deploy, dpc_options, origins_of, pairs_of
+from australis.protocols.dpc.topology import (
+    Topology,
+    dpc_options,
+    leases_of,
+    origins_of,
+    pairs_of,
+    wired,
+)
 from australis.runtime.admin import AdminClient, NoAnswer, find_access
 from australis.runtime.epoch import read_epoch
 from australis.runtime.files import read_text
 from australis.runtime.load import load as load_diagram
 from australis.runtime.load import seen_from_above
 from australis.runtime.node.driver import Driver
+from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.links import Link, Mismatch, greeted, unpack
 from australis.runtime.node.links import connect as connect_to
 from australis.runtime.node.mailbox import INBOX
@@ -78,7 +89,6 @@ from australis.runtime.node.router import node_of
 from australis.runtime.node.server import ask
 from australis.runtime.node.transport import NETWORK_ERRORS, NodeConnection, Refused, sentence_of
 from australis.runtime.node.wire import Wire, WireError
-from australis.runtime.node.wire_dpc import FAMILIES
 from australis.runtime.sockets import Access
 from australis.runtime.token import NoToken, Unproven
 from australis.streams.schema import Schema, parse_schema
@@ -282,15 +292,19 @@ class Connection:
         known = {source.name: source.schema for source in self.diagram.sources}
         if stream in known:
             return known[stream]
-        producers = producers_of(self.cluster, self.diagram, stream)
+        producers_of(self.cluster, self.diagram, stream)
         access = await_access(self.cluster, self._base, self._identity)
-        return find_schema(self.cluster, stream, producers, access)
+        topology = wired(self.diagram, self.deployment(), {}, pairs_of(self.cluster))
+        producers = producers_in(self.cluster, topology, stream)
+        places = places_in(self.cluster, topology)
+        return find_schema(self.cluster, stream, producers, access, places)
 
     def kept(self, stream: str) -> tuple[int, int]:
         """The last bucket that the logs of a stream no longer hold, and the last one they hold."""
-        places = node_of(self.cluster)
         admin = AdminClient(self.cluster, self._base, self._identity)
-        producers = producers_of(self.cluster, self.diagram, stream)
+        topology = wired(self.diagram, self.deployment(), {}, pairs_of(self.cluster))
+        places = places_in(self.cluster, topology)
+        producers = producers_in(self.cluster, topology, stream)
         nodes = [places[producer] for producer in producers]
         answers = admin.ask_all(nodes, "status").values()
         logs = [(a["outputs"] | a["sources"])[stream] for a in answers if a is not None]
@@ -298,6 +312,16 @@ class Connection:
             sentence = f"cannot be read: none of its nodes answers ({', '.join(nodes)}); `australis up` starts them"
             raise NoAnswer(sentence, name=stream)
         return min(int(log["trimmed_upto"]) for log in logs), max(int(log["end"]) for log in logs)
+
+    def deployment(self) -> Deployment:
+        """The newest deployment that a node knows; that of the cluster file if none answers."""
+        admin = AdminClient(self.cluster, self._base, self._identity)
+        answers = admin.ask_all(self.cluster.nodes, "status").values()
+        known = [from_cluster(self.diagram.name, self.cluster)]
+        for answer in answers:
+            if answer is not None and "deployment" in answer:
+                known.append(msgspec.convert(answer["deployment"], Deployment))
+        return max(known, key=lambda one: one.version)
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
@@ -346,19 +370,23 @@ class Subscription:
         self.stream = stream
         self.client = client
         self._cluster = cluster
+        self._diagram = diagram
         self._access = access
         self._stable_only = how.stable_only
-        clients = readers(cluster, diagram) | {client: stream}
-        topology = deploy(diagram, cluster.machines, clients, pairs_of(cluster))
+        deployment = connection.deployment()
+        self._version = deployment.version
+        topology = self._topology(deployment)
         config = next(c for c in topology.clients if c.name == client)
         options = dpc_options(cluster, diagram)
         self._sources = len(origins_of(topology.fragments).get(stream, (stream,)))
-        self._places = node_of(cluster)
+        self._places = places_in(cluster, topology)
         self._buckets = diagram.buckets
         self._roles = Roles(topology)
         self._wire = Wire(cluster.name, FAMILIES)
         known = {source.name: source.schema for source in diagram.sources}
-        self.schema = known.get(stream) or find_schema(cluster, stream, config.producers, access)
+        self.schema = known.get(stream) or find_schema(
+            cluster, stream, config.producers, access, self._places
+        )
         """The stream's attributes."""
         self._schemas = {stream: self.schema}
         self._changes: queue.Queue[Change | None] = queue.Queue()
@@ -371,10 +399,8 @@ class Subscription:
             client, stream, config.producers, options, hedge=how.hedged, hold=how.hold
         )
         self._machine = machine
-        self._links = {
-            node: Link(node, self._connector(node), partial(self._link_told, node))
-            for node in {self._places[p] for p in config.producers}
-        }
+        self._links: dict[str, Link] = {}
+        self._following = threading.Lock()
         self._node = NodeMachine(client)
         self._driver = Driver(self._node, self._failed)
         if after is None:
@@ -386,15 +412,46 @@ class Subscription:
         self._incarnation = time.time_ns() // 1_000_000 - 1_600_000_000_000
         self._streams: dict[str, NodeConnection] = {}
         """The connection with the open stream from each node."""
-        self._readers = [
-            threading.Thread(target=self._read, args=(node,), name=f"from {node}", daemon=True)
-            for node in self._links
-        ]
+        self._readers: dict[str, threading.Thread] = {}
         _OPEN.add(self)
-        for reader in self._readers:
-            reader.start()
+        self._open_links({self._places[p] for p in config.producers})
         restored = RestoredLog(stream, after, after, after)
         self._driver.start({client: Started(self._incarnation, (restored,))})
+
+    def _topology(self, deployment: Deployment) -> Topology:
+        clients = readers(self._cluster, self._diagram) | {self.client: self.stream}
+        return wired(self._diagram, deployment, clients, pairs_of(self._cluster))
+
+    def _open_links(self, nodes: set[str]) -> None:
+        """Talk to these nodes from now on, and to no others."""
+        for node in [node for node in self._links if node not in nodes]:
+            self._links.pop(node).close()
+            if (stream := self._streams.pop(node, None)) is not None:
+                stream.cancel()
+            self._readers.pop(node, None)
+        for node in nodes - self._links.keys():
+            told = partial(self._link_told, node)
+            self._links[node] = Link(node, self._connector(node), told)
+            reader = threading.Thread(
+                target=self._read, args=(node,), name=f"from {node}", daemon=True
+            )
+            self._readers[node] = reader
+            reader.start()
+
+    def _follow(self, deployment: Deployment) -> None:
+        """Follow a newer deployment: its replicas may run on other nodes."""
+        with self._following:
+            if deployment.version <= self._version or self._closed.is_set():
+                return
+            self._version = deployment.version
+            topology = self._topology(deployment)
+            config = next(c for c in topology.clients if c.name == self.client)
+            self._places |= places_in(self._cluster, topology)
+            self._roles = Roles(topology)
+            self._open_links({self._places[p] for p in config.producers})
+            roles = topology.joining, topology.leaving
+            leases = leases_of(self._cluster, self._diagram, topology)
+            self._driver.post(self.client, Rewired(self._version, config, *roles, leases))
 
     def _connector(self, node: str) -> Callable[[], NodeConnection]:
         return lambda: _greet(self._cluster, node, self._access)
@@ -404,7 +461,9 @@ class Subscription:
     def send(self, sender: str, to: str, message: Message) -> None:
         """Send a message of the proxy to a producer."""
         data = self._wire.encode(sender, to, message)
-        self._links[self._places[to]].send(data)
+        link = self._links.get(self._places[to])
+        if link is not None:
+            link.send(data)
 
     def set_timer(self, machine: str, effect: SetTimer) -> None:
         """Set a timer of the proxy."""
@@ -448,7 +507,7 @@ class Subscription:
     def _read(self, node: str) -> None:
         """Read the stream of messages from a node, and reopen it until the subscription ends."""
         ticket = msgspec.msgpack.encode((self.client, self._incarnation))
-        while not self._closed.is_set():
+        while not self._closed.is_set() and node in self._links:
             try:
                 with self._connector(node)() as client:
                     self._streams[node] = client
@@ -457,8 +516,8 @@ class Subscription:
                     for part in client.call(INBOX, ticket, SILENCE_TIMEOUT_S):
                         self._refusals[node] = 0
                         for message in unpack(part):
-                            self._take(message)
-                        if self._closed.is_set():
+                            self._take(node, message)
+                        if self._closed.is_set() or node not in self._links:
                             return
             except (Refused, Unproven, Mismatch) as error:
                 self._refused(node, error)
@@ -477,9 +536,13 @@ class Subscription:
         if hopeless and self._error is None:
             self._failed(Stopped(f"'{node}' refuses '{self.client}': {sentence_of(error)}"))
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, node: str, data: bytes) -> None:
         with suppress(WireError):
             envelope = self._wire.decode(data, self._schemas, self._buckets)
+            if isinstance(envelope.message, Deployed):
+                if self._places.get(envelope.sender) == node:
+                    self._follow(envelope.message.deployment)
+                return
             if self._roles.may(envelope.sender, self.client, envelope.message):
                 received = MessageReceived(envelope.sender, envelope.message)
                 self._driver.offer(self.client, received, size=len(data))
@@ -561,11 +624,11 @@ class Subscription:
         self._closed.set()
         _OPEN.discard(self)
         self._driver.stop()
-        for link in self._links.values():
+        for link in list(self._links.values()):
             link.close()
         for stream in list(self._streams.values()):
             stream.cancel()
-        for reader in self._readers:
+        for reader in list(self._readers.values()):
             reader.join(CLOSE_TIMEOUT_S)
         self._changes.put(None)
 
@@ -587,10 +650,13 @@ def await_access(cluster: Cluster, base: Path, identity: str | None) -> Access:
 
 
 def find_schema(
-    cluster: Cluster, stream: str, producers: tuple[str, ...], access: Access
+    cluster: Cluster,
+    stream: str,
+    producers: tuple[str, ...],
+    access: Access,
+    places: Mapping[str, str],
 ) -> Schema:
     """The schema of a stream from the first producer that answers."""
-    places = node_of(cluster)
     deadline = time.monotonic() + START_TIMEOUT_S
     why = ""
     while time.monotonic() < deadline:
@@ -618,6 +684,19 @@ def producers_of(cluster: Cluster, diagram: Diagram, stream: str) -> tuple[str, 
             stream, known, "has no log", heading="logged streams", place=diagram.place
         )
     return cluster.machines[home[stream]]
+
+
+def producers_in(cluster: Cluster, topology: Topology, stream: str) -> tuple[str, ...]:
+    """The machines that have a stream's log in a deployment."""
+    if stream in cluster.sources:
+        return tuple(cluster.source_machines[stream])
+    made = (r.name for r in topology.replicas for o in r.outputs if o.stream == stream)
+    return tuple(name for name in made if name not in topology.joining)
+
+
+def places_in(cluster: Cluster, topology: Topology) -> dict[str, str]:
+    """The node of each machine in a deployment."""
+    return node_of(cluster) | {r.name: node_of_machine(r.name) for r in topology.replicas}
 
 
 def load_nodes(path: Path | str) -> tuple[Cluster, Path]:

@@ -407,6 +407,7 @@ faults: allowed
         participants=("acme", "other"),
         tls=Tls("certs/ca.pem", "certs"),
         operators=("operator",),
+        keepers=("a", "b", "edge"),
         faults=True,
     )
     assert cluster.machines == {"scans": ("scans@a", "scans@b"), "floods": ("floods@b",)}

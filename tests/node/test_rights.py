@@ -35,7 +35,7 @@ def test_who_knows_the_token_may_do_everything(request_: str) -> None:
     [
         ("a", {"hello", "status", "post", "inbox", "snapshot"}),
         ("all", {"hello", "status", "post", "inbox"}),
-        ("operator", {"hello", "status", "post", "inbox", "fault"}),
+        ("operator", {"hello", "status", "post", "inbox", "fault", "change"}),
         ("stranger", set()),
     ],
 )

@@ -34,6 +34,8 @@ class ReaderProgress(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether it was heard lately."""
     awaited: bool
     """Whether the log waits for it."""
+    given: int = -1
+    """The last bucket that it has from this replica, and may yet read in its log."""
 
 
 class OutputProgress(msgspec.Struct, frozen=True, array_like=True, gc=False):

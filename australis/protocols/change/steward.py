@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from australis.deployment.cluster import steward_machine
 from australis.deployment.deployed import (
     Change,
     Deployment,
@@ -243,7 +244,7 @@ class StewardMachine:
             )
         members = deployment.set_of(change.fragment).members
         request = ProgressRequest(deployment.application, change.fragment, deployment.version)
-        effects: list[Effect] = [Send(f"steward@{m.node}", request) for m in members]
+        effects: list[Effect] = [Send(steward_machine(m.node), request) for m in members]
         if change.switched:
             if self._emptied(deployment, watch, now):
                 return effects + self._submit(deployment, watch, _expecting(change, finish))
@@ -270,6 +271,8 @@ class StewardMachine:
         effects: list[Effect] = []
         if known is None or known.version < request.version:
             effects.append(Send(sender, Versions((), (request.application,))))
+        if known is None or request.fragment not in {one.fragment for one in known.sets}:
+            return effects
         return [*effects, FindProgress(request.application, request.fragment, sender)]
 
     def _found(self, event: ProgressFound, now: int) -> list[Effect]:
@@ -359,7 +362,8 @@ def _is_served(
         return True
     if any(r.heard for r in there) and not any(r.heard for r in here):
         return False  # it does not know yet where else to read
-    return max(reader.acknowledged for reader in here + there) >= begins
+    needs = max([begins, *(reader.given for reader in there)])
+    return max(reader.acknowledged for reader in here + there) >= needs
 
 
 def _is_done(before: Deployment, after: Deployment) -> bool:

@@ -55,6 +55,8 @@ class Subscriber:
     room: int = -1
     sent: int = -1
     """The last stable bucket sent to the consumer."""
+    given: int = -1
+    """The last stable bucket that it has from here, and may yet read in this log."""
     sent_before: int = -1
     """The value of `sent` at the consumer's previous heartbeat."""
     tentative: bool = False
@@ -261,7 +263,7 @@ class Subscribers:
         correcting = one.correcting or undo
         rec_done = correcting and done
         effect = SendLog(one.node, self.stream, one.sent, upto, undo, rec_done, one.reader)
-        one.sent = upto
+        one.sent = one.given = upto
         one.tentative = False
         one.correcting = correcting and not done
         return effect

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from australis.deployment.cluster import Cluster, LogChoice, sink_machine, witness_machine
+from australis.deployment.deployed import Deployment, MemberRole
 from australis.diagram.fragments import Fragment, Plan, cut
 from australis.diagram.model import Diagram
 from australis.kernel.durations import MILLISECOND, SECOND, format_duration
@@ -146,6 +147,32 @@ def deploy(
         frozenset(name for names in joining.values() for name in names),
         frozenset(name for names in leaving.values() for name in names),
     )
+
+
+def wired(
+    diagram: Diagram,
+    deployment: Deployment,
+    clients: Mapping[str, str],
+    pairs: Mapping[str, SourcePair] | None = None,
+    hedged: Collection[str] = (),
+) -> Topology:
+    """Who reads whom in a deployment."""
+    return deploy(
+        diagram,
+        deployment.machines(MemberRole.FULL),
+        clients,
+        pairs,
+        hedged,
+        joining=deployment.machines(MemberRole.JOINING),
+        leaving=deployment.machines(MemberRole.LEAVING),
+    )
+
+
+def leases_of(cluster: Cluster, diagram: Diagram, topology: Topology) -> dict[str, Lease]:
+    """The leases in a topology: those of its replicas name their peers there."""
+    silence_us = cluster.leases.replicas_us
+    others = {n: one for n, one in _leases(cluster, diagram).items() if one.peers is None}
+    return others | {r.name: Lease(silence_us, r.peers) for r in topology.replicas}
 
 
 def pairs_of(cluster: Cluster) -> dict[str, SourcePair]:

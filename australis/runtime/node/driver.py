@@ -33,6 +33,12 @@ def shifted_clock() -> WallClock:
     return WallClock(float(os.environ.get(SHIFT, "0")))
 
 
+class Call(Event, frozen=True):
+    """Something to be done on the driver's thread."""
+
+    what: Callable[[], None]
+
+
 class WallClock:
     """The wall clock in microseconds, monotonic while the process runs."""
 
@@ -101,6 +107,10 @@ class Driver:
         with self._changed:
             self._events.put((cause, machine, event))
             self._changed.notify()
+
+    def call(self, what: Callable[[], None]) -> None:
+        """Have something done on the driver's thread, between two events."""
+        self.post("", Call(what))
 
     def has_room(self, rank: Rank, sender: str, size: int) -> bool:
         """Whether a message of a sender would be taken; otherwise it is counted as dropped."""
@@ -184,6 +194,9 @@ class Driver:
 
     def _handle(self, cause: str, machine: str, event: Event) -> None:
         now = self.clock.now()
+        if isinstance(event, Call):
+            event.what()
+            return
         self.entry = self._next_entry()
         self._cause, self._event = cause, event
         if self.trace is None:

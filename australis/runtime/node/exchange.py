@@ -43,7 +43,7 @@ class SnapshotExchange:
         """The engines, by replica."""
         self._node = node
         self._directory = directory
-        self._topology = topology
+        self.topology = topology
         self._places = places
         self._connect = connect
         self._driver = driver
@@ -58,12 +58,13 @@ class SnapshotExchange:
 
     def serve(self, node: str | None, machine: str, stream: str) -> tuple[int, Path]:
         """The latest checkpoint of a lane, in a directory, for a node with a replica of it."""
-        config = next((r for r in self._topology.replicas if r.name == machine), None)
+        config = next((r for r in self.topology.replicas if r.name == machine), None)
         if config is None or machine not in self.engines:
             raise wire.WireError(f"'{wire.short(machine)}' does not run on '{self._node}'")
         if stream not in (output.stream for output in config.outputs):
             raise wire.WireError(f"'{machine}' has no output '{wire.short(stream)}'")
-        if node is not None and node not in {self._places[peer] for peer in config.peers}:
+        helped = {r.name for r in self.topology.replicas if machine in r.peers}
+        if node is not None and node not in {self._places[peer] for peer in helped}:
             raise wire.WireError(f"'{node}' may not have the state of '{machine}'")
         copy = self._directory / f"{next(self._copies)}"
         make_directory(copy)

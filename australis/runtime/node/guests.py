@@ -38,6 +38,11 @@ class Guests:
     def __len__(self) -> int:
         return len(self._all)
 
+    @property
+    def names(self) -> list[str]:
+        """The guests that are there."""
+        return list(self._all)
+
     def heard(self, name: str, node: str | None) -> Mailbox:
         """The mailbox of a guest from which a message has just arrived."""
         with self._lock:

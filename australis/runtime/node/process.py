@@ -11,21 +11,19 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
-import random
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+import msgspec
 
 from australis.deployment.check import check
-from australis.deployment.cluster import LOOPBACK, Cluster, machine_name
+from australis.deployment.cluster import LOOPBACK, Cluster, steward_machine
+from australis.deployment.deployed import Deployment, from_cluster
 from australis.deployment.sinks import readers
-from australis.diagram.fragments import Fragment, Plan
 from australis.diagram.model import Diagram
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import (
@@ -44,6 +42,7 @@ from australis.node.hosts import (
     ReplicaHost,
 )
 from australis.node.machine import NodeMachine
+from australis.protocols.change.messages import Deployed
 from australis.protocols.dpc.effects import (
     AnnounceClock,
     AnnounceDifference,
@@ -52,12 +51,18 @@ from australis.protocols.dpc.effects import (
     AnnouncePhase,
     AnnounceWentBack,
     LogDamaged,
+    Rewired,
     Started,
 )
 from australis.protocols.dpc.outputs import Output
-from australis.protocols.dpc.replica import ReplicaMachine
-from australis.protocols.dpc.topology import Topology, deploy, dpc_options, pairs_of, waiting
-from australis.reference import ReferenceEngine
+from australis.protocols.dpc.topology import (
+    Topology,
+    dpc_options,
+    leases_of,
+    pairs_of,
+    waiting,
+    wired,
+)
 from australis.runtime.certs import load as load_credentials
 from australis.runtime.checks import check_parts
 from australis.runtime.ending import side_by_side
@@ -68,6 +73,7 @@ from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
 from australis.runtime.node.clocks import Clocks, WallWatch
 from australis.runtime.node.context import NodeContext
+from australis.runtime.node.control import Control, WantedChange
 from australis.runtime.node.damaged import Damages
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
@@ -76,9 +82,8 @@ from australis.runtime.node.entries import Entries
 from australis.runtime.node.events import ERROR, INFO, WARNING, Events
 from australis.runtime.node.exchange import SnapshotExchange
 from australis.runtime.node.feed import SourceFeed
-from australis.runtime.node.lane_work import LaneWork
-from australis.runtime.node.lanes import Lanes, LaneSettings
 from australis.runtime.node.links import connect, greeted
+from australis.runtime.node.local_replicas import LocalReplicas
 from australis.runtime.node.local_sinks import LocalSinks
 from australis.runtime.node.local_sources import LocalSources
 from australis.runtime.node.memory import spark_settings
@@ -86,13 +91,10 @@ from australis.runtime.node.paired import (
     PairedSource,
 )
 from australis.runtime.node.phase_log import (
-    PhaseLog,
     tell_differences,
     tell_loss,
     tell_went_back,
 )
-from australis.runtime.node.reference_lanes import ReferenceLanes
-from australis.runtime.node.remembered import load_read, write_read
 from australis.runtime.node.router import Router
 from australis.runtime.node.server import NodeServer
 from australis.runtime.node.settings import Layout, NodeSettings
@@ -108,7 +110,6 @@ from australis.runtime.sinks import SinkWriter
 from australis.runtime.sockets import Access
 from australis.runtime.state import digest
 from australis.runtime.token import keep_token
-from australis.spark.analyse import analyse
 from australis.spark.functions import function_digests
 from australis.streams.schema import Schema
 
@@ -118,15 +119,6 @@ if TYPE_CHECKING:
     from australis.runtime.node.metrics import MetricsServer
 
 UNBOUNDED = NodeSettings()
-
-
-def reference_schemas(diagram: Diagram, topology: Topology) -> dict[str, Schema]:
-    """The schema of every stream according to the reference engine."""
-    schemas = {source.name: source.schema for source in diagram.sources}
-    for fragment in topology.fragments:
-        for plan in fragment.plans:
-            schemas[plan.output] = ReferenceEngine(plan, schemas, diagram.buckets).schema
-    return schemas
 
 
 class Node:
@@ -168,7 +160,7 @@ class Node:
             self._options = waiting(self._options)
         kept = {f"kept {stream}": stream for stream in settings.keep}
         clients = readers(cluster, diagram) | kept
-        self.topology = deploy(diagram, cluster.machines, clients, pairs_of(cluster))
+        self._readers = clients
         self.events = Events(self._directory, name)
         self._lock = DirectoryLock(self.state.lock)
         self._access: Access | None = None
@@ -178,6 +170,10 @@ class Node:
         self._machines = NodeMachine(name)
         per_s = HEARTBEATS_PER_PERIOD * SECOND / cluster.heartbeat_us
         self._driver = Driver(self._machines, self._failed, self._clock, self._entries.next, per_s)
+        self._control = self._open_control() if settings.listen and cluster.keepers else None
+        first = from_cluster(diagram.name, cluster)
+        self.deployment = first if self._control is None else self._control.known()
+        self.topology = self._topology(self.deployment)
         self._router = Router(cluster, name, self.topology, self._driver, self.events)
         self.digest = ""
         """The digest of what nodes must have in common: the diagram, its functions, the epoch."""
@@ -199,7 +195,6 @@ class Node:
         self._wall = WallWatch(self.events.tell, cluster.sources_on(name))
         self._waits = Waits(self.events.tell, self._clocks.off)
         self._watch = Watch(self._driver, self.events.tell, self._failed, [self._look])
-        self._phases: dict[str, PhaseLog] = {}
         self._context = context = NodeContext(
             cluster,
             diagram,
@@ -236,9 +231,9 @@ class Node:
             settings.spark,
             settings.on_step,
         )
+        self._replicas = LocalReplicas(context, self, self._exchange, self._spark, self.find_log)
         self._incarnation = 0
         self._closed = False
-        self.schemas: dict[str, Schema] = {}
 
     # --- starting -----------------------------------------------------------------------
 
@@ -277,7 +272,7 @@ class Node:
             token = keep_token(self._base / self._cluster.state)
             self._access = dataclasses.replace(token, node=self.name)
         functions = self._refuse_unsound()
-        self.schemas = self._find_schemas()
+        self._replicas.find_schemas(computes=self._computes)
         if self._settings.fresh:
             self.state.clear()
             self.events.open()
@@ -292,11 +287,11 @@ class Node:
         if self._place.trace:
             self._driver.trace = TraceFile(self._directory, self.name)
         first: dict[str, Event] = {}
-        for fragment in self.topology.fragments:
-            if self.name in self._cluster.replicas[fragment.name]:
-                self._open_replica(fragment, first)
+        first |= self._replicas.open(self.deployment, self.topology, self._incarnation)
         first |= self._sources.open(self._incarnation, began_us, self._connection_limit())
         first |= self._sinks.open(self._incarnation, self.schemas)
+        if self._control is not None:
+            first |= self._control.open(self._incarnation, self._machines, self, self._clock.now)
         if self._settings.listen:
             self._router.open(self._connect)
             self._server = self._listen()
@@ -307,20 +302,28 @@ class Node:
         for engine in self.engines.values():
             engine.start()
         self._driver.start(first)
+        self._rewire(self.deployment)
         self._router.begin()
         self._sinks.start()
         self._sources.start()
+        if self._control is not None:
+            self._control.start()
         if self._settings.listen:
             self._watch.start()
 
     @property
     def _computes(self) -> bool:
-        return any(self.name in nodes for nodes in self._cluster.replicas.values())
+        return bool(self.deployment.on(self.name))
 
     @property
     def base_bucket(self) -> int:
         """The bucket before the first one."""
         return self._context.base_bucket
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        """The schemas of all streams that this node knows."""
+        return self._replicas.schemas
 
     @property
     def sources(self) -> dict[str, SourceFeed]:
@@ -366,77 +369,68 @@ class Node:
             machines=list(self._machines.hosts),
         )
 
-    def _open_replica(self, fragment: Fragment, first: dict[str, Event]) -> None:
-        name = machine_name(fragment.name, self.name)
-        config = next(r for r in self.topology.replicas if r.name == name)
-        plans = {plan.output: plan for plan in fragment.plans}
-        rng = random.Random(f"{name} {self._incarnation}")
-        machine = ReplicaMachine(config, self._options, rng)
-        lanes = self._open_lanes(self.state.replica(name), plans, alone=not config.peers)
-        work = LaneWork(plans, lambda: self._driver.entry)
-        engine = LiveEngine(
-            *(name, lanes, work, self._driver.post, self._exchange.install),
-            self._options.bounds_of,
-            partial(write_read, self._layout.lanes(name)),
-        )
-        self.engines[name] = engine
-        for output in plans:
-            self._phases[output] = PhaseLog(self.events.tell, self._driver.about, name, output)
-        self._machines.open(ReplicaHost(machine, self, engine))
-        restored = tuple(
-            replace(
-                lanes.restore(o, self.base_bucket),
-                fits_after=engine.fits_after(o),
-                read=load_read(self._layout.lanes(name), o),
-            )
-            for o in plans
-        )
-        first[name] = Started(self._incarnation, restored)
+    # --- a deployment that changes ------------------------------------------------------------
 
-    def _open_lanes(self, directory: Path, plans: dict[str, Plan], *, alone: bool) -> Lanes:
-        buckets, spark = self._diagram.buckets, self._spark
-        settings = LaneSettings(
-            warm=self._settings.tentative,
-            alone=alone,
-            rows_per_batch=self._settings.rows_per_batch,
-            segment_bytes=self._context.segment_bytes,
-            host=self._host,
-            on_step=self._settings.on_step,
-            on_restarted=spark.lane_restarted,
-            settled=spark.settled,
-            tell=self.events.tell,
-            on_damaged=self._damages.found,
-            on_append=self._notify,
-        )
-        if self._place.engine == "reference":
-            return ReferenceLanes(
-                plans, self.schemas, buckets, directory, self._failed, self.find_log, settings
-            )
-        return SparkLanes(
-            plans,
-            self.schemas,
-            buckets,
-            directory,
-            spark.session,
-            self._base,
-            self._failed,
-            self.find_log,
-            settings,
+    def _open_control(self) -> Control:
+        return Control(
+            self.name,
+            tuple(self._cluster.nodes),
+            self._cluster.keepers,
+            self._directory / "control",
+            from_cluster(self._diagram.name, self._cluster),
+            self._driver,
+            self.events.tell,
+            self._adopt,
         )
 
-    def _find_schemas(self) -> dict[str, Schema]:
-        """The schemas of all streams, or only of its sources where this node computes nothing."""
-        if not self._computes:
-            return {source.name: source.schema for source in self._diagram.sources}
-        if self._place.engine == "reference":
-            return reference_schemas(self._diagram, self.topology)
-        saved = None if self._settings.fresh else self.state.load_schemas()
-        if saved is not None:
-            return saved
-        session = self._spark.session()
-        self._settings.on_step("checking the diagram")
-        with self._spark.settled():
-            return analyse(session, self._diagram, self._base)
+    def _topology(self, deployment: Deployment) -> Topology:
+        return wired(self._diagram, deployment, self._readers, pairs_of(self._cluster))
+
+    def _adopt(self, deployment: Deployment) -> None:
+        """Follow a newer deployment: open and close replicas, and rewire all machines."""
+        if deployment.version <= self.deployment.version:
+            return
+        self.deployment, self.topology = deployment, self._topology(deployment)
+        self._exchange.topology = self.topology
+        self._router.rewire(self.topology)
+        self._replicas.follow(deployment, self.topology, self._opened)
+        self._rewire(deployment)
+        self._router.tell_clients(steward_machine(self.name), Deployed(deployment))
+
+    def _opened(self, host: ReplicaHost, started: Started) -> None:
+        """A replica has been opened while this node runs; called on the driver's thread."""
+        if host.name not in (r.name for r in self.topology.replicas):
+            self._replicas.follow(self.deployment, self.topology, self._opened)
+            return
+        self._machines.open(host)
+        self._driver.post(host.name, started)
+        self._rewire(self.deployment)
+        self.events.tell("replica_opened", kind=host.name, machine=host.name)
+
+    def _rewire(self, deployment: Deployment) -> None:
+        """Tell all machines of this node whom they read and serve now."""
+        topology = self.topology
+        parts: dict[str, Any] = {r.name: r for r in topology.replicas}
+        parts |= {c.name: c for c in topology.clients}
+        for stream, consumers in topology.sources.items():
+            parts |= dict.fromkeys(self._cluster.source_machines[stream], consumers)
+        leases = leases_of(self._cluster, self._diagram, topology)
+        roles = topology.joining, topology.leaving
+        for name in [name for name in self._machines.hosts if name in parts]:
+            self._driver.post(name, Rewired(deployment.version, parts[name], *roles, leases))
+
+    def change(self, what: dict[str, Any], caller: str | None = None) -> dict[str, Any]:
+        """Begin a change of the deployment for an operator; returns what was begun."""
+        if self._control is None:
+            raise UserError("has no keepers, so nothing can change", name=self.cluster)
+        wanted = msgspec.convert(what, WantedChange)
+        for node in wanted.add:
+            if node not in self._cluster.nodes:
+                sentence = "is not a node of this cluster"
+                raise unknown_name(node, self._cluster.nodes, sentence, heading="nodes")
+        by = caller or "the holder of the token"
+        self.events.tell("change_wanted", kind=wanted.fragment, by=by, **what)
+        return self._control.want(wanted.fragment, wanted.add, wanted.drop)
 
     def follow(
         self, stream: str, writer: SinkWriter, on_error: Callable[[BaseException], None]
@@ -478,7 +472,7 @@ class Node:
 
     def phase_changed(self, machine: str, effect: AnnouncePhase) -> None:
         """Record a phase change."""
-        self._phases[effect.output].changed(effect)
+        self._replicas.phases[effect.output].changed(effect)
 
     def logs_differ(self, machine: str, effect: AnnounceDifference) -> None:
         """Record that replicas' logs differ, or agree again, with the operators that wrote them."""
@@ -604,7 +598,8 @@ class Node:
 
     def inbox(self, caller: str | None, client: str, incarnation: int) -> Iterable[list[bytes]]:
         """The stream of messages for a client in one of its incarnations."""
-        return self._router.inbox(caller, client, incarnation)
+        deployed = Deployed(self.deployment) if self._control is not None else None
+        return self._router.inbox(caller, client, incarnation, steward_machine(self.name), deployed)
 
     def snapshot(self, caller: str | None, machine: str, stream: str) -> tuple[int, Path]:
         """The latest checkpoint of a lane, in a directory, for a node with a replica of it."""
@@ -635,7 +630,7 @@ class Node:
             stream: status.of_output(
                 host.machine.outputs[stream],
                 self.engines[name],
-                self._phases[stream],
+                self._replicas.phases[stream],
                 stream,
                 self._diagram.buckets,
                 self._clock.now(),
@@ -644,8 +639,8 @@ class Node:
                 "damaged": self._damages.status(stream),
                 "log_bytes": status.log_bytes(self._layout.lanes(name) / "logs" / stream),
             }
-            for name, host in self._machines.hosts.items()
-            if isinstance(host, ReplicaHost)
+            for name, host in list(self._machines.hosts.items())
+            if isinstance(host, ReplicaHost) and name in self.engines
             for stream in host.machine.outputs
         }
         return {
@@ -657,6 +652,7 @@ class Node:
             "clock_us": self._clock.now(),
             "clock_jumped_s": self._wall.jumped_s,
             "choices": status.of_choices(self._options),
+            "deployment": msgspec.to_builtins(self.deployment),
             "outputs": outputs,
             "sources": self._sources.status(),
             "sinks": {name: status.of_sink(one) for name, one in list(self.sinks.items())},
@@ -726,6 +722,8 @@ class Node:
         What cannot be stopped in order is told, and keeps nothing else from being stopped.
         """
         self._settings.on_stop()
+        if self._control is not None:
+            self._control.stop()
         self._watch.stop()
         for steps in self._stops():
             for error in side_by_side(steps):

@@ -9,9 +9,18 @@ message (`roles`). Network faults are injected here, since every message passes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
-from australis.deployment.cluster import Cluster, machine_name, sink_machine
+from australis.deployment.cluster import (
+    Cluster,
+    keeper_machine,
+    machine_name,
+    node_of_machine,
+    proposer_machine,
+    sink_machine,
+    steward_machine,
+)
 from australis.deployment.sinks import sink_places
 from australis.diagram.model import Diagram
 from australis.kernel.errors import UserError
@@ -26,6 +35,7 @@ from australis.runtime.node import status
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.entries import entry_of
 from australis.runtime.node.events import WARNING, Events
+from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.guests import Guests, is_guest
 from australis.runtime.node.links import POST, Link
 from australis.runtime.node.mailbox import Mailbox
@@ -38,7 +48,6 @@ from australis.runtime.node.wire import (
     WireError,
     short,
 )
-from australis.runtime.node.wire_dpc import FAMILIES
 from australis.streams.buckets import Buckets
 from australis.streams.schema import Schema
 
@@ -54,7 +63,9 @@ def node_of(cluster: Cluster, diagram: Diagram | None = None) -> dict[str, str]:
     if diagram is not None:
         places |= {sink_machine(s): n for s, n in sink_places(cluster, diagram).items()}
     proxies = {m: n for found in cluster.source_machines.values() for m, n in found.items()}
-    return places | proxies | cluster.witnesses
+    kinds = (steward_machine, proposer_machine, keeper_machine)
+    services = {kind(node): node for kind in kinds for node in cluster.nodes}
+    return places | proxies | cluster.witnesses | services
 
 
 class Router:
@@ -68,9 +79,10 @@ class Router:
         self._driver = driver
         self._events = events
         self._wire = Wire(cluster.name, FAMILIES)
-        self._roles = Roles(topology)
+        self._roles = self._roles_before = Roles(topology, cluster.nodes)
         self.rights = Rights(cluster)
         self.places = node_of(cluster, topology.diagram)
+        self.places |= {r.name: node_of_machine(r.name) for r in topology.replicas}
         self._links: dict[str, Link] = {}
         self._mailboxes = {client: Mailbox() for client in cluster.clients}
         self._guests = Guests()
@@ -88,6 +100,19 @@ class Router:
             if other != self._node:
                 self._links[other] = Link(other, connector(other), self._events.tell)
 
+    def rewire(self, topology: Topology) -> None:
+        """Let the machines of a newer topology talk too; what those before say is on its way."""
+        self._roles_before, self._roles = self._roles, Roles(topology, self._cluster.nodes)
+        self.places |= {r.name: node_of_machine(r.name) for r in topology.replicas}
+
+    def tell_clients(self, machine: str, message: Message) -> None:
+        """Tell all clients that are connected, guests too."""
+        for client, mailbox in self._mailboxes.items():
+            mailbox.send(self._wire.encode(machine, client, message, self._driver.entry))
+        for guest in self._guests.names:
+            data = self._wire.encode(machine, guest, message, self._driver.entry)
+            self._guests.send(guest, data)
+
     def begin(self) -> None:
         """Deliver incoming messages from now on, since the machines have been started."""
         self._begun = True
@@ -104,8 +129,8 @@ class Router:
             self._mailboxes[to].send(data)
         elif is_guest(to):
             self._guests.send(to, data)
-        elif self.places[to] in self._links:
-            self._links[self.places[to]].send(data)
+        elif (place := self.places.get(to)) in self._links:
+            self._links[str(place)].send(data)
 
     def longest(self, caller: str | None, kind: str) -> int:
         """The longest body of a request; a `WireError` if the caller may not make it."""
@@ -137,7 +162,10 @@ class Router:
             self._over_budget(rank, sender, caller)
             return
         message = self._wire.message(route, schemas, buckets)
-        if not self._roles.may(route.sender, route.to, message):
+        if not any(
+            roles.may(route.sender, route.to, message)
+            for roles in (self._roles, self._roles_before)
+        ):
             kind = type(message).__name__
             raise WireError(f"'{route.sender}' may not send {kind} to '{route.to}'")
         if isinstance(message, Heartbeat) and rank is not Rank.PEER:
@@ -180,8 +208,24 @@ class Router:
             if not self.rights.may_read(caller, want.stream):
                 raise WireError(f"'{caller}' may not read '{want.stream}' ('reads' of the client)")
 
-    def inbox(self, caller: str | None, client: str, incarnation: int) -> Iterable[list[bytes]]:
-        """The stream of messages for a client in one of its incarnations."""
+    def inbox(
+        self,
+        caller: str | None,
+        client: str,
+        incarnation: int,
+        steward: str = "",
+        first: Message | None = None,
+    ) -> Iterable[list[bytes]]:
+        """The stream of messages for a client in one of its incarnations.
+
+        It begins with what the steward of this node says first.
+        """
+        stream = self._stream(caller, client, incarnation)
+        if first is None:
+            return stream
+        return chain([[self._wire.encode(steward, client, first)]], stream)
+
+    def _stream(self, caller: str | None, client: str, incarnation: int) -> Iterable[list[bytes]]:
         if is_guest(client):
             return self._guests.heard(client, caller).read(incarnation)
         if client not in self._mailboxes:

@@ -91,6 +91,10 @@ class Answers(Protocol):
         """Inject a fault, or end it."""
         ...
 
+    def change(self, what: dict[str, Any], caller: str | None = None) -> dict[str, Any]:
+        """Begin a change of the deployment."""
+        ...
+
 
 class NodeServer:
     """The server of one node."""
@@ -252,6 +256,9 @@ class NodeServer:
             case "fault":
                 what = msgspec.msgpack.decode(body, type=dict[str, Any])
                 yield self._packed(self._answers.fault(what, caller))
+            case "change":
+                what = msgspec.msgpack.decode(body, type=dict[str, Any])
+                yield self._packed(self._answers.change(what, caller))
             case _:
                 raise AssertionError(f"nobody may ask for '{kind}'")
 

@@ -46,7 +46,7 @@ class SparkHome:
         self._master = master
         self._name = name
         self._settings = settings
-        self._host = host
+        self.host = host
         self._lent = lent
         self._on_step = on_step
         self._session: SparkSession | None = lent
@@ -63,7 +63,7 @@ class SparkHome:
                     self._name,
                     settings=self._settings,
                     log=self._state.spark_log,
-                    host=self._host,
+                    host=self.host,
                     preload=FACTORY.partition(":")[0],
                 )
                 self.pid = process_id(self._session)

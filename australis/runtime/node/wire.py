@@ -59,8 +59,8 @@ Check = Callable[[Any, str, Mapping[str, Schema], Buckets], Any]
 """Completes or refuses a message, given its sender, the schemas and the buckets."""
 
 
-def strict(kind: type[Message], **rules: Any) -> Any:
-    """A strict version of a message type, in which integers are bucket numbers unless a rule says
+def strict(kind: type[msgspec.Struct], **rules: Any) -> Any:
+    """A strict version of a message type, or of a part of one, in which integers are bucket numbers unless a rule says
     otherwise."""
     usual: dict[Any, Any] = {int: Number, str: Name}
     hints = get_type_hints(kind)
@@ -69,7 +69,12 @@ def strict(kind: type[Message], **rules: Any) -> Any:
         hint = rules.get(field.name) or usual.get(hints[field.name], hints[field.name])
         fields.append((field.name, hint) if field.required else (field.name, hint, field.default))
     return msgspec.defstruct(
-        kind.__name__, fields, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True
+        kind.__name__,
+        fields,
+        frozen=True,
+        array_like=kind.__struct_config__.array_like,
+        tag=kind.__struct_config__.tag,
+        forbid_unknown_fields=True,
     )
 
 

@@ -42,7 +42,6 @@ from australis.protocols.dpc.missing import MissingSource
 from australis.protocols.dpc.source_pair import SourceClaim, SourceCopy, SourceHeld, SourceView
 from australis.runtime.node.wire import (
     Count,
-    Families,
     Family,
     Name,
     Number,
@@ -228,8 +227,6 @@ DPC = Family(
     },
     _whole,
 )
-FAMILIES = Families(DPC)
-"""The families of all messages that one node may send to another."""
 
 
 # --- tuples -----------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.stagger import Stagger
 from australis.protocols.dpc.subscribers import Subscribers
 from australis.sim.dpc import broken_lanes as lanes
+from australis.sim.dpc.broken_changes import CHANGE_VARIANTS
 from australis.sim.dpc.broken_choices import CHOICE_VARIANTS
 from australis.sim.dpc.broken_clocks import CLOCK_VARIANTS
 from australis.sim.dpc.broken_disks import DISK_VARIANTS
@@ -474,4 +475,5 @@ VARIANTS: Mapping[str, Variant[Scenario]] = {
     **CHOICE_VARIANTS,
     **LOG_VARIANTS,
     **DISK_VARIANTS,
+    **CHANGE_VARIANTS,
 }

@@ -272,10 +272,10 @@ class DynamicCluster:
         steward = self.world.hosts[f"steward@{node}"]
         if record is not None:
             deployment = msgspec.msgpack.decode(record.value, type=Deployment)
+            self.run.probe.decided(deployment)
             if deployment.version > self.newest.version:
                 self.newest = deployment
                 self.run.topology = topology_of(self.run.scenario.topology, deployment)
-                self.run.decided(deployment)
         if outcome == "decided":
             steward.take(EditDecided(tag, deployment))
         else:

@@ -80,6 +80,9 @@ def _changes(
             drop = tuple(sorted(here))[: len(add)]
         elif kind in ("move", "drop") and len(here) + len(add) > 1:
             drop = (rng.choice(sorted(here)),)
+        elif kind == "drop" and rng.random() < 0.5:  # which is refused
+            yield PlannedChange(at, fragment, (), tuple(here), rng.choice(NODES))
+            continue
         if not add and not drop:
             continue
         places[fragment] = (here | {*add}) - {*drop}

@@ -14,6 +14,12 @@ from australis.sim.dpc.checkers.acknowledged import Acknowledged, OneLog
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
+from australis.sim.dpc.checkers.deployments import (
+    AlwaysACopy,
+    NoOrphans,
+    NotWhileRead,
+    OneHistory,
+)
 from australis.sim.dpc.checkers.differences import DifferencesAnnounced
 from australis.sim.dpc.checkers.disks import DamageTold
 from australis.sim.dpc.checkers.entered import EntryTimesKnown
@@ -47,6 +53,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     *(BoundedDelay, ShortFailuresMasked, ForwardProgress, OneAtATime, DifferencesAnnounced),
     EntryTimesKnown,
     *(Precision, LossTold, BoundedLogs, DamageTold),
+    *(OneHistory, AlwaysACopy, NotWhileRead, NoOrphans),
 )
 
 

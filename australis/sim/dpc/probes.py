@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
+from australis.deployment.deployed import Deployment
 from australis.kernel.errors import Damaged
 from australis.protocols.dpc.effects import (
     AnnounceDifference,
@@ -102,6 +103,9 @@ class Checker:
 
     def damaged(self, node: str, stream: str, error: Damaged) -> None:
         """A node finds that what it has stored of a stream is damaged."""
+
+    def decided(self, deployment: Deployment) -> None:
+        """A register holds this deployment now."""
 
     def finish(self) -> None:
         """The run is over and every fault had time to heal."""

@@ -27,6 +27,7 @@ from australis.sim.dpc.checkers.acknowledged import Acknowledged, OneLog
 from australis.sim.dpc.checkers.bounded import BoundedBuffers
 from australis.sim.dpc.checkers.corrected import Corrected
 from australis.sim.dpc.checkers.delay import BoundedDelay
+from australis.sim.dpc.checkers.deployments import of_deployments
 from australis.sim.dpc.checkers.differences import DifferencesAnnounced
 from australis.sim.dpc.checkers.disks import DamageTold
 from australis.sim.dpc.checkers.entered import EntryTimesKnown
@@ -113,6 +114,7 @@ class Scenario:
     nodes: tuple[str, ...] = ()
     """The nodes of a deployment that changes."""
     steward_class: type[StewardMachine] = StewardMachine
+    cluster_class: type[DynamicCluster] = DynamicCluster
     change_options: ChangeOptions = field(default_factory=ChangeOptions)
     changes: tuple[PlannedChange, ...] = ()
     """The changes of the deployment, one after the other."""
@@ -208,6 +210,8 @@ class Run:
             ),
             self.coverage,
         ]
+        if scenario.deployment is not None:
+            checkers += of_deployments(self, scenario.deployment)
         timely = self._timely()
         if scenario.differs is None:  # what differs is not promised to be right, or in time
             checkers += [self.stable, EqualLogs(self.oracle), self.corrected]
@@ -243,9 +247,6 @@ class Run:
         return any(r.name == node for r in self.topology.replicas) and (
             node not in self.topology.joining
         )
-
-    def decided(self, deployment: Deployment) -> None:
-        """The register has a newer deployment."""
 
     def _of_lanes(self) -> list[Checker]:
         """The checkers of what tentative lanes say."""
@@ -394,7 +395,7 @@ class Run:
                 self.clocks[name] = host.clock
                 return host
 
-            self.cluster = DynamicCluster(self, s.nodes, chance.under("cluster"), plant)
+            self.cluster = s.cluster_class(self, s.nodes, chance.under("cluster"), plant)
 
     def _build_pair(
         self, stream: str, consumers: tuple[str, ...], chance: SeedTree, clock: Callable[[], Clock]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from protocols.dpc.hand import Node, of, sent, status, want
 
 from australis.kernel.durations import SECOND
 from australis.kernel.machine import Effect
@@ -20,7 +21,6 @@ from australis.protocols.dpc.messages import (
 from australis.protocols.dpc.options import Lease, LogBounds
 from australis.protocols.dpc.states import Phase, State
 from australis.protocols.dpc.subscribers import Subscribers
-from tests.protocols.dpc.hand import Node, of, sent, status, want
 
 pytestmark = pytest.mark.unit
 

@@ -24,10 +24,10 @@ from australis.protocols.dpc.messages import Heartbeat, SubscriptionState
 from australis.runtime.admin import find_access
 from australis.runtime.client import load_nodes
 from australis.runtime.listener import raise_descriptor_limit
+from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.links import connect, pack
 from australis.runtime.node.transport import NETWORK_ERRORS, NodeConnection
 from australis.runtime.node.wire import Wire
-from australis.runtime.node.wire_dpc import FAMILIES
 from australis.runtime.sockets import Access
 
 HELD = 1500

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -223,3 +224,19 @@ class SmallCluster:
             self._connection.close()
         for node in self.nodes.values():
             node.stop()
+
+
+def check(c: SmallCluster) -> None:
+    """Nothing is lost, doubled, out of order or left tentative."""
+    c.settle()
+    buckets = [x.bucket for x in c.changes if x.kind is ChangeKind.INSERTION]
+    assert all(b == a + 1 for a, b in pairwise(buckets)), "every bucket once and in order"
+    assert c.stable() == c.expected()
+    assert sum(row["n"] for row in c.stable()) == sum(c.pushed.values())
+    open_tentative = 0
+    for change in c.changes:
+        if change.kind is ChangeKind.TENTATIVE:
+            open_tentative += 1
+        elif change.kind is ChangeKind.UNDO:
+            open_tentative = 0
+    assert open_tentative == 0, "what was tentative has been taken back"

@@ -33,11 +33,11 @@ from australis.runtime import client as client_module
 from australis.runtime.client import Change, ChangeKind, connect
 from australis.runtime.node import mailbox
 from australis.runtime.node.events import FILE
+from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.links import pack
 from australis.runtime.node.server import ask
 from australis.runtime.node.transport import REQUEST, NodeConnection, Refused, sentence_of
 from australis.runtime.node.wire import Wire
-from australis.runtime.node.wire_dpc import FAMILIES
 from australis.runtime.token import read_token
 
 pytestmark = pytest.mark.timeout(120)

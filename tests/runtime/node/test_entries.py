@@ -39,11 +39,11 @@ from australis.protocols.dpc.states import Phase, Trigger
 from australis.runtime.node import events, trace
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.entries import NO_ENTRY, Entries, brief, entry_of, no_entries
+from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.lane_work import LaneCounts, LaneWork
 from australis.runtime.node.phase_log import PhaseLog
 from australis.runtime.node.trace import TraceFile, story
 from australis.runtime.node.wire import Wire
-from australis.runtime.node.wire_dpc import FAMILIES
 
 
 def test_ids_are_of_one_life() -> None:

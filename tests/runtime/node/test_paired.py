@@ -37,10 +37,10 @@ from australis.protocols.dpc.source_pair import (
 from australis.runtime.files import FileDisk
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import paired
+from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.feed import SourceFeed
 from australis.runtime.node.paired import PairedSource, read_standing, write_standing
 from australis.runtime.node.wire import Wire, WireError
-from australis.runtime.node.wire_dpc import FAMILIES
 from australis.streams.buckets import Buckets
 
 VIEW = SourceView(2, "s@a", False, 1, 5)

@@ -46,8 +46,8 @@ from australis.protocols.dpc.replica import ReplicaMachine
 from australis.protocols.dpc.source_pair import SourceClaim, SourceCopy, SourceHeld, SourceView
 from australis.protocols.dpc.states import State
 from australis.protocols.dpc.topology import SourcePair, deploy
+from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.wire import MAX_ITEMS, Wire, WireError
-from australis.runtime.node.wire_dpc import FAMILIES
 from australis.streams.buckets import END_OF_STREAM_US
 from australis.streams.schema import parse_schema
 

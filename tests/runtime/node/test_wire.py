@@ -34,8 +34,9 @@ from australis.protocols.dpc.messages import (
 )
 from australis.protocols.dpc.states import State
 from australis.runtime.node import wire
+from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.wire import Families, Family, NotSpoken, Wire, WireError
-from australis.runtime.node.wire_dpc import DPC, FAMILIES
+from australis.runtime.node.wire_dpc import DPC
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
 from australis.streams.schema import TIMESTAMP, Schema, parse_schema
 

@@ -1,0 +1,143 @@
+"""`australis move` and `replicas`: change what runs where, while it runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from australis.cli.cluster import FILE, IDENTITY
+from australis.cli.kinds import FileKind, expect
+
+if TYPE_CHECKING:
+    from australis.runtime.changes import Changes
+
+FRAGMENT = click.argument("fragment")
+NO_WAIT = click.option("--no-wait", is_flag=True, help="Only begin it; the cluster goes on alone.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def _changes(file: Path, identity: str | None) -> tuple[Changes, list[str]]:
+    from australis.runtime.admin import AdminClient
+    from australis.runtime.changes import Changes
+    from australis.runtime.client import load_nodes
+
+    expect(file, FileKind.CLUSTER)
+    cluster, base = load_nodes(file)
+    return Changes(AdminClient(cluster, base, identity)), list(cluster.nodes)
+
+
+def _carry_out(
+    changes: Changes,
+    fragment: str,
+    add: tuple[str, ...],
+    drop: tuple[str, ...],
+    *,
+    no_wait: bool,
+    as_json: bool,
+) -> None:
+    from australis.runtime.changes import places
+
+    steps = []
+    try:
+        for step in changes.carry_out(fragment, add, drop):
+            steps.append(step)
+            change = step.deployment.change
+            if not as_json and step.phase not in ("done", "cancelled"):
+                number = f"change {change.number}: " if change is not None else ""
+                click.echo(f"{step.at_s:7.1f} s  {number}{step.phase}", err=True)
+            if no_wait:
+                break
+    except KeyboardInterrupt:
+        click.echo("australis: the cluster goes on with the change by itself", err=True)
+        raise
+    last = steps[-1]
+    members = last.deployment.set_of(fragment).members
+    if as_json:
+        phases = [{"phase": one.phase, "at_s": round(one.at_s, 3)} for one in steps]
+        said = {
+            "fragment": fragment,
+            "outcome": last.phase,
+            "version": last.deployment.version,
+            "nodes": [m.node for m in members],
+            "phases": phases,
+        }
+        click.echo(json.dumps(said))
+    elif last.phase in ("done", "cancelled"):
+        click.echo(f"{last.phase} in {last.at_s:.1f} s: {fragment} runs on {places(members)}")
+    else:
+        click.echo(f"begun: {fragment} is {last.phase}")
+    if last.phase == "cancelled":
+        sys.exit(1)
+
+
+@click.command()
+@FILE
+@FRAGMENT
+@click.option("--from", "source", metavar="NODE", required=True, help="The node that it leaves.")
+@click.option("--to", "target", metavar="NODE", required=True, help="The node that it goes to.")
+@NO_WAIT
+@IDENTITY
+@AS_JSON
+def move(
+    file: Path,
+    fragment: str,
+    source: str,
+    target: str,
+    no_wait: bool,
+    identity: str | None,
+    as_json: bool,
+) -> None:
+    """Move a replica of a fragment to another node, while clients read.
+
+    The new replica copies the state and catches up, then everybody reads it, then the old one goes.
+    Nothing is lost or repeated, and nothing becomes tentative. Ctrl-C leaves the move to the
+    cluster.
+
+    \b
+    Example:
+      australis move examples/cluster.yaml suspects --from a --to c
+
+    Exit codes: 0 done, 1 cancelled by the cluster, 2 wrong input.
+    """
+    changes, _ = _changes(file, identity)
+    _carry_out(changes, fragment, (target,), (source,), no_wait=no_wait, as_json=as_json)
+
+
+@click.command()
+@FILE
+@FRAGMENT
+@click.argument("number", type=click.IntRange(min=1))
+@NO_WAIT
+@IDENTITY
+@AS_JSON
+def replicas(
+    file: Path, fragment: str, number: int, no_wait: bool, identity: str | None, as_json: bool
+) -> None:
+    """Let a fragment have NUMBER replicas, while clients read.
+
+    New ones go to the nodes that run least.
+
+    \b
+    Example:
+      australis replicas examples/cluster.yaml suspects 3
+
+    Exit codes: 0 done, 1 cancelled by the cluster, 2 wrong input.
+    """
+    from australis.runtime.changes import places, to_have
+
+    changes, nodes = _changes(file, identity)
+    deployment = changes.newest()
+    add, drop = to_have(deployment, fragment, number, nodes)
+    if add or drop:
+        _carry_out(changes, fragment, add, drop, no_wait=no_wait, as_json=as_json)
+        return
+    members = deployment.set_of(fragment).members
+    if as_json:
+        said = {"fragment": fragment, "outcome": "done", "version": deployment.version}
+        click.echo(json.dumps(said | {"nodes": [m.node for m in members], "phases": []}))
+    else:
+        click.echo(f"nothing to do: {fragment} runs on {places(members)}")

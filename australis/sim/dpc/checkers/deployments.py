@@ -1,0 +1,153 @@
+"""Deployments that change: one history, always a copy, nothing removed that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from australis.deployment.deployed import Deployment, MemberRole
+from australis.kernel.durations import SECOND
+from australis.protocols.dpc.inputs import Input
+from australis.protocols.dpc.proxies import ClientMachine
+from australis.protocols.dpc.replica import ReplicaMachine
+from australis.sim.dpc.hosts import ClientHost, DpcHost, ReplicaHost, SourceHost
+from australis.sim.dpc.probes import Checker
+
+if TYPE_CHECKING:
+    from australis.sim.dpc.run import Run
+
+FOLLOWED_US = 3 * SECOND
+"""Who has followed a replica for so long cannot have turned to it while its end was decided."""
+
+
+class OneHistory(Checker):
+    """All deployments form one history, and no machine goes back in it."""
+
+    name = "history"
+
+    def __init__(self, first: Deployment) -> None:
+        self._known = {first.version: first}
+        self._versions: dict[str, tuple[int, int]] = {}
+        """The machine of each node, and the version that it knows."""
+
+    def decided(self, deployment: Deployment) -> None:
+        known = self._known.setdefault(deployment.version, deployment)
+        if known != deployment:
+            self.fail(f"version {deployment.version} is two different deployments")
+        if deployment.version - 1 not in self._known and deployment.version > max(self._known):
+            self.fail(f"version {deployment.version} follows none that was decided")
+
+    def looked(self, node: str, machine: ReplicaMachine) -> None:
+        before = self._versions.get(node, (0, 0))
+        if before[0] == id(machine) and machine.version < before[1]:
+            self.fail(f"{node} goes back from version {before[1]} to {machine.version}")
+        self._versions[node] = id(machine), machine.version
+
+
+class AlwaysACopy(Checker):
+    """There is never a moment in which no member that is read has a fragment's state."""
+
+    name = "copies"
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def decided(self, deployment: Deployment) -> None:
+        for one in deployment.sets:
+            names = one.machines(MemberRole.FULL) + one.machines(MemberRole.LEAVING)
+            if not any(map(self._has_state, names)):
+                self.fail(
+                    f"no member of {one.fragment} has a state in version {deployment.version}"
+                )
+
+    def _has_state(self, name: str) -> bool:
+        host = self._run.world.hosts.get(name)
+        if not isinstance(host, ReplicaHost) or host.gone:
+            return False
+        return not any(store.lost for store in host.stores.values())
+
+
+class NotWhileRead(Checker):
+    """A replica that is read is not removed."""
+
+    name = "removed"
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._since: dict[tuple[str, str], int] = {}
+        """Since when each reader follows each replica that leaves."""
+
+    def looked(self, node: str, machine: ReplicaMachine) -> None:
+        for reader, stream, one in _inputs(self._run):
+            for name in self._run.topology.leaving:
+                key = (f"{reader} {stream}", name)
+                if name in (one.choice.curr, one.choice.bck):
+                    self._since.setdefault(key, self._run.world.now)
+                else:
+                    self._since.pop(key, None)
+
+    def decided(self, deployment: Deployment) -> None:
+        there = {name for names in _machines(deployment) for name in names}
+        now = self._run.world.now
+        for reader, stream, one in _inputs(self._run):
+            for name in {one.choice.curr, one.choice.bck} - {None} - there:
+                since_us = self._since.get((f"{reader} {stream}", str(name)), now)
+                leaves = "@" in str(name)
+                if leaves and now - since_us >= FOLLOWED_US and not one.monitors[str(name)].failed:
+                    self.fail(f"{name} is removed while {reader} reads {stream} from it")
+
+
+class NoOrphans(Checker):
+    """In the end nothing runs that is in no deployment, and no log waits for it."""
+
+    name = "orphans"
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def finish(self) -> None:
+        topology = self._run.topology
+        there = {r.name for r in topology.replicas}
+        for host in self._run.world.hosts.values():
+            if not isinstance(host, DpcHost) or host.machine is None:
+                continue
+            if isinstance(host, ReplicaHost):
+                if host.name not in there:
+                    self.fail(f"{host.name} runs though it is in no deployment any more")
+                config = next(r for r in topology.replicas if r.name == host.name)
+                for output in config.outputs:
+                    waits = host.machine.outputs[output.stream].subscribers.all
+                    self._compare(host.name, waits.keys(), output.consumers)
+            elif isinstance(host, SourceHost):
+                waits = host.machine.subscribers.all
+                self._compare(host.name, waits.keys(), topology.sources[host.name])
+
+    def _compare(self, producer: str, waits: object, consumers: tuple[str, ...]) -> None:
+        found = sorted(set(waits) - set(consumers))  # type: ignore[call-overload]
+        if found:
+            self.fail(f"the log of {producer} is kept for {', '.join(found)}, which have left")
+
+
+def _machines(deployment: Deployment) -> Iterator[tuple[str, ...]]:
+    for one in deployment.sets:
+        yield tuple(member.machine(one.fragment) for member in one.members)
+
+
+def _inputs(run: Run) -> Iterator[tuple[str, str, Input]]:
+    """The inputs of all readers that are up and have a part in the newest deployment."""
+    there = {r.name for r in run.topology.replicas}
+    for host in run.world.hosts.values():
+        if not isinstance(host, DpcHost) or host.machine is None or host.paused:
+            continue
+        if isinstance(host, ReplicaHost) and host.name in there:
+            for one in host.machine.inputs.values():
+                yield host.name, one.stream, one
+        elif isinstance(host, ClientHost):
+            assert isinstance(host.machine, ClientMachine)
+            yield host.name, host.machine.stream, host.machine.input
+
+
+def of_deployments(run: Run, first: Deployment) -> list[Checker]:
+    """The checkers of a run whose deployment changes."""
+    make: list[Callable[[Run], Checker]] = [AlwaysACopy, NotWhileRead, NoOrphans]
+    return [OneHistory(first), *(kind(run) for kind in make)]

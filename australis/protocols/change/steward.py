@@ -293,7 +293,7 @@ class StewardMachine:
 
     def _fresh(self, watch: Watch, machines: Iterable[str], now: int) -> list[Progress]:
         """The latest reports of those machines that have reported lately."""
-        since_us = now - 3 * self._options.look_us
+        since_us = now - 2 * self._options.look_us
         found = (watch.progress.get(machine) for machine in machines)
         return [
             one[1] for one in found if one is not None and one[0] >= since_us and one[1].outputs
@@ -362,8 +362,9 @@ def _is_served(
         return True
     if any(r.heard for r in there) and not any(r.heard for r in here):
         return False  # it does not know yet where else to read
-    needs = max([begins, *(reader.given for reader in there)])
-    return max(reader.acknowledged for reader in here + there) >= needs
+    has = max(reader.acknowledged for reader in here + there)
+    whole = bool(gone) and begins <= min(output.trimmed_upto for output in gone)
+    return (whole or has >= begins) and has >= max((r.given for r in there), default=-1)
 
 
 def _is_done(before: Deployment, after: Deployment) -> bool:

@@ -61,9 +61,17 @@ class Digests:
         self._values = [] if digest is None else [digest.value]
 
     def extend(self, digests: Iterable[tuple[int, int]], upto: int, shift: int = 0) -> None:
-        """Add the digests up to new buckets; each counts up to the next one, and `upto`."""
+        """Add the digests up to new buckets; each counts up to the next one, and `upto`.
+
+        Of a log that has grown by more than `KEPT` buckets with tuples only so many are listed:
+        then what the digests were before the first of them is not known.
+        """
         if self.base is None:
             return
+        digests = tuple(digests)
+        if len(digests) >= KEPT:
+            self._buckets.clear()
+            self._values.clear()
         for bucket, value in digests:
             if bucket > self.upto:
                 self._buckets.append(bucket)

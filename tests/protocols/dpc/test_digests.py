@@ -94,3 +94,17 @@ def test_a_log_of_unknown_digest_says_nothing(bucket: int) -> None:
     unknown = Digests()
     unknown.extend([(3, 5)], 9)
     assert unknown.point(bucket) is None
+
+
+def test_what_is_not_listed_of_a_log_that_grows_at_once_is_not_known() -> None:
+    """A source at full speed closes thousands of buckets at a time."""
+    step, grown = Digests(), Digests()
+    for made in (step, grown):
+        made.restart(LogDigest(-1, -1, 0))
+    listed = [(bucket, 7 * bucket) for bucket in range(3 * KEPT)]
+    for bucket, value in listed:
+        step.extend([(bucket, value)], bucket)
+    grown.extend(listed[-KEPT:], listed[-1][0])
+    known = [bucket for bucket in range(-1, 3 * KEPT) if grown.at(bucket) is not None]
+    assert known == list(range(2 * KEPT, 3 * KEPT))
+    assert all(grown.at(bucket) == step.at(bucket) for bucket in known)

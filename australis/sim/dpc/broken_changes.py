@@ -12,7 +12,7 @@ from australis.kernel.machine import Effect
 from australis.protocols.change.events import ChangeWanted, EditDecided, SubmitEdit
 from australis.protocols.change.messages import OutputProgress, Progress
 from australis.protocols.change.steward import StewardMachine, Watch
-from australis.protocols.dpc.effects import InstallSnapshot, Rewired, Started
+from australis.protocols.dpc.effects import InstallSnapshot, Rewired
 from australis.protocols.dpc.inputs import Input
 from australis.protocols.dpc.monitor import Monitor
 from australis.protocols.dpc.options import Lease
@@ -24,6 +24,7 @@ from australis.protocols.dpc.subscribers import Subscribers
 from australis.sim.dpc.dynamic import DynamicCluster
 from australis.sim.dpc.hosts import DpcHost, ReplicaHost
 from australis.sim.dpc.run import Scenario
+from australis.sim.dpc.store import LaneStore
 from australis.sim.harness.model import Variant
 
 Break = Callable[[Scenario], Scenario]
@@ -109,7 +110,7 @@ class GivesUpWhatWasSwitched(StewardMachine):
         change = deployment.change
         assert change is not None
         mine = change.steward == self.name and not watch.editing
-        if not (change.switched and mine and now - watch.since_us > 2_000_000):
+        if not (change.switched and mine and now - watch.since_us > 5_000_000):
             return super()._look(deployment, watch, now)
 
         def back(current: Deployment) -> Deployment:
@@ -170,13 +171,6 @@ class KeepsItsChoice(Input):
         return False
 
 
-class BeginsEmpty(ReplicaMachine):
-    """Joins with an empty state instead of a copy of another replica's."""
-
-    def _started(self, event: Started, now: int) -> list[Effect]:
-        return super()._started(Started(event.incarnation, event.lanes, (), event.fresh), now)
-
-
 class GoesBack(ReplicaMachine):
     """Follows whichever deployment it hears of last."""
 
@@ -233,13 +227,29 @@ class LeavesThemRunning(DynamicCluster):
             super()._tell(host, topology, deployment)
 
 
+class WithoutLog(LaneStore):
+    """Copies a state without the log that consumers may still need."""
+
+    def install(self, snapshot: Any, upto: int, ahead_us: int = 0) -> None:
+        super().install(snapshot, upto, ahead_us)
+        self.log.truncate(self.log.end)
+
+
 class CutsTheLog(ReplicaHost):
     """Copies a state without the log that consumers may still need, and nobody waits for them."""
 
+    store_class = WithoutLog
+
+
+class CopiesNothing(ReplicaHost):
+    """Joins with an empty state instead of a copy of another replica's."""
+
     def install(self, e: InstallSnapshot) -> None:
         super().install(e)
-        log = self.stores[e.stream].log
-        log.begin_at(log.end)
+        state = self._engines[e.stream].initial
+        self._states[e.stream] = state
+        self._committed[e.stream] = (state, e.upto)
+        self.stores[e.stream].checkpoint(state, e.upto)
 
 
 def _steward(kind: type[StewardMachine]) -> Break:
@@ -315,10 +325,10 @@ _LIST: list[tuple[str, type, Break, str]] = [
         "liveness",
     ),
     ("keeps its choice", KeepsItsChoice, _part(KeepsItsChoice, "input_class"), "crash"),
-    ("begins empty", BeginsEmpty, _replica(BeginsEmpty), "logs"),
+    ("copies nothing", CopiesNothing, lambda s: replace(s, replica_host=CopiesNothing), "logs"),
     ("goes back", GoesBack, _cluster(TellsAnything, GoesBack), "history"),
     ("ignores changes", IgnoresChanges, _replica(IgnoresChanges), "liveness"),
-    ("closes who leaves", ClosesWhoLeaves, _cluster(ClosesWhoLeaves), "masked"),
+    ("closes who leaves", ClosesWhoLeaves, _cluster(ClosesWhoLeaves), "removed"),
     ("leaves them running", LeavesThemRunning, _cluster(LeavesThemRunning), "liveness"),
     ("cuts the log", CutsTheLog, _cut, "kept"),
 ]

@@ -295,7 +295,8 @@ class DynamicCluster:
                 self._join(name, topology, deployment)
         for host in list(self.world.hosts.values()):
             if isinstance(host, DpcHost) and self._home(host) == node and not host.gone:
-                late_us = self._rng.randrange(300 * MILLISECOND)
+                late = self._rng.random() < 0.1
+                late_us = self._rng.randrange(8 * SECOND if late else 300 * MILLISECOND)
                 self.world.at(self.world.now + late_us, self._tell, host, topology, deployment)
         self._enter_phase(deployment, topology)
 
@@ -318,6 +319,7 @@ class DynamicCluster:
             return
         wiring = self._wiring(host, topology, deployment)
         if wiring is None:
+            self.run.probe.closed(host.name)
             host.crash()
             host.gone = True
         else:

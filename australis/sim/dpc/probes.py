@@ -107,6 +107,9 @@ class Checker:
     def decided(self, deployment: Deployment) -> None:
         """A register holds this deployment now."""
 
+    def closed(self, node: str) -> None:
+        """A replica is closed, since it has left the deployment."""
+
     def finish(self) -> None:
         """The run is over and every fault had time to heal."""
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from australis.deployment.deployed import Deployment, MemberRole
 from australis.kernel.durations import SECOND
 from australis.protocols.dpc.inputs import Input
-from australis.protocols.dpc.proxies import ClientMachine
 from australis.protocols.dpc.replica import ReplicaMachine
-from australis.sim.dpc.hosts import ClientHost, DpcHost, ReplicaHost, SourceHost
+from australis.sim.dpc.hosts import DpcHost, ReplicaHost, SourceHost
 from australis.sim.dpc.probes import Checker
 
 if TYPE_CHECKING:
@@ -74,27 +73,42 @@ class NotWhileRead(Checker):
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._since: dict[tuple[str, str], int] = {}
-        """Since when each reader follows each replica that leaves."""
+        self._since: dict[tuple[str, str], tuple[str, int]] = {}
+        """The replica from which each reader reads each stream, and since when."""
 
     def looked(self, node: str, machine: ReplicaMachine) -> None:
-        for reader, stream, one in _inputs(self._run):
-            for name in self._run.topology.leaving:
-                key = (f"{reader} {stream}", name)
-                if name in (one.choice.curr, one.choice.bck):
-                    self._since.setdefault(key, self._run.world.now)
-                else:
-                    self._since.pop(key, None)
+        for key, one in machine.inputs.items():
+            before = self._since.get((node, key))
+            if before is None or before[0] != one.choice.curr:
+                self._since[node, key] = one.choice.curr, self._run.world.now
 
     def decided(self, deployment: Deployment) -> None:
         there = {name for names in _machines(deployment) for name in names}
+        for reader, one, name in self._followed():
+            if "@" in name and name not in there:
+                self.fail(f"{name} is removed while {reader} reads {one.stream} from it")
+
+    def closed(self, node: str) -> None:
+        for reader, one, name in self._followed():
+            if name == node:
+                self.fail(f"{name} is closed while {reader} reads {one.stream} from it")
+
+    def _followed(self) -> Iterator[tuple[str, Input, str]]:
+        """The replicas that are followed for long, and answer."""
         now = self._run.world.now
-        for reader, stream, one in _inputs(self._run):
-            for name in {one.choice.curr, one.choice.bck} - {None} - there:
-                since_us = self._since.get((f"{reader} {stream}", str(name)), now)
-                leaves = "@" in str(name)
-                if leaves and now - since_us >= FOLLOWED_US and not one.monitors[str(name)].failed:
-                    self.fail(f"{name} is removed while {reader} reads {stream} from it")
+        for (reader, key), (name, since_us) in self._since.items():
+            host = self._run.world.hosts[reader]
+            if (
+                not isinstance(host, ReplicaHost)
+                or host.machine is None
+                or host.paused
+                or host.gone
+            ):
+                continue
+            one = host.machine.inputs[key]
+            follows = one.choice.curr == name and name in one.monitors
+            if follows and not one.monitors[name].failed and now - since_us >= FOLLOWED_US:
+                yield reader, one, name
 
 
 class NoOrphans(Checker):
@@ -131,20 +145,6 @@ class NoOrphans(Checker):
 def _machines(deployment: Deployment) -> Iterator[tuple[str, ...]]:
     for one in deployment.sets:
         yield tuple(member.machine(one.fragment) for member in one.members)
-
-
-def _inputs(run: Run) -> Iterator[tuple[str, str, Input]]:
-    """The inputs of all readers that are up and have a part in the newest deployment."""
-    there = {r.name for r in run.topology.replicas}
-    for host in run.world.hosts.values():
-        if not isinstance(host, DpcHost) or host.machine is None or host.paused:
-            continue
-        if isinstance(host, ReplicaHost) and host.name in there:
-            for one in host.machine.inputs.values():
-                yield host.name, one.stream, one
-        elif isinstance(host, ClientHost):
-            assert isinstance(host.machine, ClientMachine)
-            yield host.name, host.machine.stream, host.machine.input
 
 
 def of_deployments(run: Run, first: Deployment) -> list[Checker]:

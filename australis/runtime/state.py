@@ -7,7 +7,7 @@ state/
   logs/STREAM/          the stable log of each logged stream
   checkpoints/STREAM/   Spark's checkpoint of the lane that computes it
   journal/SOURCE/       tuples that were acknowledged but not yet logged
-  rejected/, late/      rows that could not be taken, with the reason
+  rejected/, late/      rows that could not be taken, or that a result leaves out, with the reason
   sinks/                positions of sinks
   spark.log             Spark's own log
 """

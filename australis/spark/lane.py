@@ -46,6 +46,8 @@ _OF_FUNCTIONS = re.compile(
     r"|org\.apache\.spark\.Spark(Runtime|Arithmetic|DateTime|NumberFormat|IllegalArgument)Exception"
 )
 """What Spark's own functions raise for the values of a tuple."""
+_OUR_CODE = re.compile(r"australis/(spark|runtime|streams)/\w+\.py")
+MAX_CAUSES = 20
 TRIES = 10
 """The number of times a lane is restarted after `BUSY`; another Spark would take far longer to
 start."""
@@ -64,23 +66,13 @@ class LaneAddress:
         return {"lane": self.lane, "port": self.port, "address": self.address}
 
 
-class LaneInputs:
-    """The merged source of a lane, split into the streams that it merges."""
+class MergedInputs:
+    """A frame of merged inputs, split into the streams that it merges."""
 
-    def __init__(
-        self, spark: SparkSession, streams: Sequence[str], schema: MergedSchema, at: LaneAddress
-    ) -> None:
+    def __init__(self, frame: DataFrame, streams: Sequence[str], schema: MergedSchema) -> None:
+        self._frame = frame
         self._streams = tuple(streams)
         self._schema = schema
-        reader = spark.readStream.format(register_source(spark, at.lane)).schema(
-            to_spark(schema.arrow)
-        )
-        self._frame = (
-            reader.options(**at.options(), tasks=str(tasks(spark)))
-            .load()
-            .withWatermark("_stime", "0 seconds")
-            .where(_DATA_ROWS)
-        )
 
     def frame(self, streams: Sequence[str]) -> DataFrame:
         """These streams merged into one frame of `_id`, `_stime` and attributes."""
@@ -102,6 +94,24 @@ class LaneInputs:
         attributes = [F.col(f"{prefix}`{name}`").alias(name) for name in names]
         ids = F.col("_id") if self._schema.ids else F.lit(0).cast("bigint").alias("_id")
         return chosen.select(ids, "_stime", *attributes)
+
+
+class LaneInputs(MergedInputs):
+    """The merged source of a lane."""
+
+    def __init__(
+        self, spark: SparkSession, streams: Sequence[str], schema: MergedSchema, at: LaneAddress
+    ) -> None:
+        reader = spark.readStream.format(register_source(spark, at.lane)).schema(
+            to_spark(schema.arrow)
+        )
+        frame = (
+            reader.options(**at.options(), tasks=str(tasks(spark)))
+            .load()
+            .withWatermark("_stime", "0 seconds")
+            .where(_DATA_ROWS)
+        )
+        super().__init__(frame, streams, schema)
 
 
 class Lane:
@@ -151,6 +161,19 @@ class Lane:
         """Whether the query has failed only because a Spark process was slow to start."""
         return BUSY in str(self.query.exception() or "")
 
+    @property
+    def _failure(self) -> str | None:
+        """What Spark says of the end of the query, with the kinds of the errors behind it."""
+        failure = self.query.exception()
+        if failure is None:
+            return None
+        kinds: list[str] = []
+        error = self.query._jsq.exception().get()  # type: ignore[attr-defined]
+        while error is not None and len(kinds) < MAX_CAUSES:
+            kinds.append(error.getClass().getName())
+            error = error.getCause()
+        return "\n".join([str(failure), *kinds])
+
     def check(self, after: int) -> bool:
         """Raise `Stopped` if the query has failed behind this bucket, or dropped a row as late.
 
@@ -158,18 +181,16 @@ class Lane:
         """
         if self._tries_left and self._too_busy:
             self._tries_left -= 1
-            use_here(self._spark)
-            with our_settings(self._spark):
-                self.start()  # it continues from its checkpoint
+            self.restart()
             return True
-        failure = self.query.exception()
-        if failure is not None and fails_on_tuples(str(failure)):
+        failure = self._failure
+        if failure is not None and fails_on_tuples(failure):
             own = [o.name for o in self.plan.operators if isinstance(o, Spark)]
             names = own or [o.name for o in self.plan.operators]
             where = f"behind bucket {after}"
-            raise OperatorFailed(names, self.plan.output, where, _reason(str(failure)))
+            raise OperatorFailed(names, self.plan.output, where, reason(failure))
         if failure is not None:
-            raise Stopped(f"the lane of '{self.plan.output}' failed: {_reason(str(failure))}")
+            raise Stopped(f"the lane of '{self.plan.output}' failed: {reason(failure)}")
         last = self.query.lastProgress
         if last is None or last["batchId"] == self._checked:
             return False
@@ -178,6 +199,12 @@ class Lane:
                 self._refuse_dropped(progress)
         self._checked = last["batchId"]
         return False
+
+    def restart(self) -> None:
+        """Start a query that has failed again; it continues from its checkpoint."""
+        use_here(self._spark)
+        with our_settings(self._spark):
+            self.start()
 
     def _refuse_dropped(self, progress: Any) -> None:
         dropped = sum(s["numRowsDroppedByWatermark"] for s in progress["stateOperators"])
@@ -197,12 +224,13 @@ def fails_on_tuples(failure: str) -> bool:
 
     Failures in our own source and output, of the machine and of its disks are not among them.
     """
-    if "PythonException" in failure:
-        return "australis/spark/" not in failure
+    if "PythonException" in failure or "[PYTHON_EXCEPTION]" in failure:
+        return _OUR_CODE.search(failure) is None
     return _OF_FUNCTIONS.search(failure) is not None
 
 
-def _reason(text: str) -> str:
+def reason(text: str) -> str:
+    """The line of an error of Spark's that says most."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "Error: " in line or "Exception: " in line]
     return (telling[-1] if telling else lines[0] if lines else text)[:500]

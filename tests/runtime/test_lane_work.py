@@ -18,6 +18,7 @@ from australis.protocols.dpc.spans import Span
 from australis.runtime.flight import LaneServer
 from australis.runtime.flight_port import Ask, FlightPort
 from australis.runtime.logs import SharedLog
+from australis.runtime.node.quarantine import Quarantine
 from australis.runtime.node.spark_work import Query, Work
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
 from australis.streams.schema import TIMESTAMP, parse_schema
@@ -45,7 +46,7 @@ class OneLane:
         self.work = Work(lambda query: None, self._committed)
         self.query = Query.of(
             "out", plan(), MergedSchema((SCHEMA,), False), OUT, BUCKETS, None, tmp_path, -1,
-            lambda machine, stream: self.source, rows_per_batch,
+            lambda machine, stream: self.source, Quarantine(tmp_path, "out", ["a"]), rows_per_batch,
         )  # fmt: skip
         self.work.lanes["out"] = self.query
 

@@ -24,6 +24,16 @@ TASK = "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, mo
             '  File "/opt/australis/spark/reader.py", line 9\nFlightUnavailableError: refused',
             False,
         ),
+        (
+            "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent"
+            ' call last):\n  File "/home/a/mine.py", line 3, in price\nValueError: bad price',
+            True,
+        ),
+        (
+            "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent"
+            ' call last):\n  File "/opt/australis/runtime/flight_port.py", line 54\nArrowInvalid: x',
+            False,
+        ),
         (f"{TASK}java.lang.ArithmeticException: long overflow", True),
         (f"{TASK}java.lang.StackOverflowError\n at java.util.regex.Pattern", True),
         (f"{TASK}org.apache.spark.SparkRuntimeException: [X] the value", True),

@@ -135,6 +135,10 @@ class Lanes(Protocol):
         """
         ...
 
+    def rejected(self, output: str) -> int:
+        """The number of rows of its inputs that an output leaves out, since functions raise on them."""
+        ...
+
     def stalled_s(self, output: str) -> float | None:
         """The time that the stable lane has made no progress; None if it is not stalled."""
         ...

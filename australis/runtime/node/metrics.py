@@ -71,6 +71,10 @@ _OUTPUT = (
         *("tentative_tuples", CounterMetricFamily, "tentative_tuples"),
         "Tuples its tentative lanes have put out",
     ),
+    (
+        *("rejected", CounterMetricFamily, "left_out_rows"),
+        "Rows it leaves out, since its functions raise on them",
+    ),
     _FULL,
 )
 _SOURCE = (

@@ -153,6 +153,9 @@ class ReferenceLanes:
         self._report = report
         self._thread.start()
 
+    def rejected(self, output: str) -> int:
+        return 0  # expressions have a value for every row
+
     def stalled_s(self, output: str) -> float | None:
         return None  # its thread is working, or has failed
 

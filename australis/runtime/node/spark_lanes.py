@@ -13,6 +13,9 @@ with the first tentative one, in one batch. When the fork is dropped, a new warm
 cloned from the stable query's checkpoint. While the stable query is far behind and catches
 up in large batches, there is no warm query: the two would share the machine's cores, and
 tentative results would be too late anyway.
+
+If the plan raises on some of its rows alone (`spark.poison`), those are left out, written to
+`rejected/` and told, and the query repeats its micro-batch without them.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from australis.diagram.fragments import Plan
-from australis.kernel.errors import Damaged, Stopped
+from australis.kernel.errors import Damaged, OperatorFailed, Stopped
 from australis.protocols.dpc.effects import (
     Checkpoint,
     Checkpointed,
@@ -58,11 +61,13 @@ from australis.runtime.node.events import WARNING
 from australis.runtime.node.held import FindLog, HeldInputs
 from australis.runtime.node.lanes import LaneSettings, Report
 from australis.runtime.node.manifest import Manifest
+from australis.runtime.node.quarantine import MAX_ROWS, Quarantine
 from australis.runtime.node.spark_work import Finished, Query, Work
 from australis.runtime.node.stalls import StallWatch
 from australis.runtime.node.wire import WireError
 from australis.spark.checkpoint import batch_offsets, clone, last_commit, last_offsets
 from australis.spark.lane import BUSY, Lane, LaneAddress
+from australis.spark.poison import PoisonSearch
 from australis.spark.session import SparkSession, use_here
 from australis.streams.buckets import Buckets
 from australis.streams.release import BEFORE_ALL
@@ -105,6 +110,7 @@ class _Output:
     log: SharedLog
     disk: FileDisk
     files: OutputFiles
+    quarantine: Quarantine
     stable: Query
     later: HeldInputs
     """The buckets that a warm query which is still being started has to process."""
@@ -198,10 +204,11 @@ class SparkLanes:
         merged = MergedSchema(tuple(schemas[s] for s in plan.inputs), plan.reads_ids)
         checkpoint = files.checkpoint
         state = decode_state(log.memo, log.schema)
-        stable = self._query(output, plan, merged, log, state, checkpoint, BEFORE_ALL)
+        kept = Quarantine(self._directory, output, plan.inputs)
+        stable = self._query(output, plan, merged, log, state, checkpoint, BEFORE_ALL, kept)
         self._work.lanes[output] = stable
         held = HeldInputs(plan.inputs, self._find_log)
-        return _Output(plan, merged, log, disk, files, stable, held)
+        return _Output(plan, merged, log, disk, files, kept, stable, held)
 
     def _query(
         self,
@@ -212,11 +219,12 @@ class SparkLanes:
         state: OutputState | None,
         checkpoint: Path,
         at: int,
+        quarantine: Quarantine,
     ) -> Query:
         rows = self._settings.rows_per_batch
         return Query.of(
             name, plan, merged, log.schema, self._buckets, state, checkpoint, at,
-            self._find_log, rows,
+            self._find_log, quarantine, rows,
         )  # fmt: skip
 
     def log(self, output: str) -> SharedLog:
@@ -326,7 +334,8 @@ class SparkLanes:
             try:
                 warm.lane.check(warm.at)
             except Stopped as error:
-                self._tell_of(one, "warm_lane_failed", why=str(error))
+                if not self._leaves_out(one, warm, error):
+                    self._tell_of(one, "warm_lane_failed", why=str(error))
                 self._discard(one)
         settled = time.monotonic() - one.dropped_at > WARM_DELAY_AFTER_FORK_S
         begun = one.stable.batch_id >= 0
@@ -340,9 +349,16 @@ class SparkLanes:
         stable = one.stable
         if stable.lane is None or stable.closed or stable.ended:
             return
-        if stable.lane.check(stable.at):
-            self._settings.on_restarted()
-            self._tell_of(one, "lane_restarted", why=BUSY)
+        try:
+            restarted = stable.lane.check(stable.at)
+        except OperatorFailed as error:
+            if not self._leaves_out(one, stable, error):
+                raise
+            stable.lane.restart()
+        else:
+            if restarted:
+                self._settings.on_restarted()
+                self._tell_of(one, "lane_restarted", why=BUSY)
         since_s = one.stalls.stalled_s
         if not one.stalls.look(one.progress):
             return
@@ -352,6 +368,37 @@ class SparkLanes:
             self._tell_of(one, "stalled", upto=stable.at, asked=asked, spark=spark)
         else:
             self._tell_of(one, "stall_ended", seconds=since_s)
+
+    def _leaves_out(self, one: _Output, query: Query, error: Stopped) -> bool:
+        """Leave out the rows on which a query has failed from now on; False if none is to blame."""
+        newest = last_offsets(query.checkpoint)
+        if not isinstance(error, OperatorFailed) or newest is None:
+            return False
+        assert self._spark is not None
+        after = query.at
+        upto = min(batch_offsets(query.checkpoint, newest).upto, self._buckets.last)
+        with self._changed:
+            work = query.work.between(after, upto)
+        rows = one.quarantine.without(query.union.merge(work.read(after, upto)))
+        use_here(self._spark)
+        room = MAX_ROWS - len(one.quarantine)
+        found = PoisonSearch(self._spark, one.plan, one.merged, self._base).find(rows, room)
+        if not found or len(found) > room:
+            return False
+        refused = [one.quarantine.refused(rows, row.index, row.why) for row in found]
+        one.quarantine.add(refused, self._buckets, durable=query is one.stable)
+        self._tell_of(
+            one,
+            "rows_rejected",
+            operators=list(error.operators),
+            rows=len(found),
+            why=found[0].why,
+            file=str(one.quarantine.path),
+        )
+        return True
+
+    def rejected(self, output: str) -> int:
+        return self._outputs[output].quarantine.rows
 
     def _tell_of(self, one: _Output, event: str, **fields: Any) -> None:
         replica = self._directory.name
@@ -565,8 +612,9 @@ class SparkLanes:
             if n is not None:
                 clone(stable.checkpoint, checkpoint, n)
             query = self._query(
-                name, one.plan, one.merged, one.log, stable.output.state, checkpoint, stable.at
-            )
+                name, one.plan, one.merged, one.log, stable.output.state, checkpoint, stable.at,
+                one.quarantine,
+            )  # fmt: skip
             query.work.update(stable.work)
             query.work.update(one.later)
             one.later = HeldInputs(one.plan.inputs, self._find_log)
@@ -693,7 +741,7 @@ class SparkLanes:
             with self._changed:
                 one.job = None
                 one.stable = self._query(
-                    output, one.plan, one.merged, one.log, state, old.checkpoint, at
+                    output, one.plan, one.merged, one.log, state, old.checkpoint, at, one.quarantine
                 )
                 one.stable.files.verify()
                 self._work.lanes[output] = one.stable

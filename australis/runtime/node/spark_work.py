@@ -19,6 +19,7 @@ from australis.diagram.fragments import Plan
 from australis.runtime.node.held import FindLog, HeldInputs
 from australis.runtime.node.lanes import ROWS_PER_BATCH
 from australis.runtime.node.manifest import Manifest
+from australis.runtime.node.quarantine import Quarantine
 from australis.spark.checkpoint import batch_offsets
 from australis.spark.lane import Lane
 from australis.streams.buckets import END_OF_STREAM_US, Buckets
@@ -58,6 +59,8 @@ class Query:
     """The buckets after `at` that have arrived."""
     files: Manifest
     """The checksums of the files of its checkpoint."""
+    quarantine: Quarantine
+    """The rows that it leaves out."""
     staged: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     batch_id: int = -1
     """The last micro-batch that the query has committed."""
@@ -81,6 +84,7 @@ class Query:
         checkpoint: Path,
         at: int,
         find_log: FindLog,
+        quarantine: Quarantine,
         rows_per_batch: int = ROWS_PER_BATCH,
     ) -> Query:
         """A query of a plan that continues after a bucket."""
@@ -99,6 +103,7 @@ class Query:
             at,
             HeldInputs(plan.inputs, find_log),
             Manifest(checkpoint),
+            quarantine,
             batch_id=output.state.batch_id,
         )
 
@@ -120,6 +125,10 @@ class Query:
     def closed_upto(self) -> int:
         """The last bucket of its output that is complete."""
         return self.buckets.closed_by(self.output.state.frontier_us)
+
+    def read(self, after: int, upto: int) -> pa.Table:
+        """The merged tuples of the buckets (after, upto], without those that are left out."""
+        return self.quarantine.without(self.union.merge(self.work.read(after, upto)))
 
     def took(self, upto: int) -> None:
         """Note that the query has read the buckets up to this one."""
@@ -233,7 +242,8 @@ def _merged(
 ) -> Iterator[pa.RecordBatch]:
     while after < upto:
         end = bucket_at(after, upto, CHUNK_ROWS, work.rows_between)
-        yield from query.union.merge(work.read(after, end)).combine_chunks().to_batches()
+        merged = query.quarantine.without(query.union.merge(work.read(after, end)))
+        yield from merged.combine_chunks().to_batches()
         work.forget(end)
         after = end
     if boundary is not None:

@@ -93,6 +93,7 @@ def of_output(
         "log_waits_for": output.subscribers.waits_for(output.full_upto) if output.full else [],
         "consumers": of_consumers(output.subscribers, now_us),
         "stalled_s": engine.lanes.stalled_s(stream),
+        "rejected": engine.lanes.rejected(stream),
         "forks": counts.forks,
         "tentative_buckets": counts.tentative_buckets,
         "tentative_tuples": counts.tentative_tuples,

@@ -93,7 +93,7 @@ def test_what_moves_while_all_is_well(cluster: SmallCluster) -> None:
         assert later(name, peer="a") > source(name, peer="a") > 0
     assert later("australis_link_up", peer="a") == 1
     peers = {s.labels["peer"] for s in later.families["australis_link_up"].samples}
-    assert peers == {"a", "b"}, "two sources have nothing to say to each other"
+    assert {"a", "b"} <= peers <= {"a", "b", "e2"}, "stewards may have talked to any node"
     assert later("australis_link_waiting_bytes", peer="a") >= 0
 
 
@@ -240,7 +240,7 @@ def test_a_status_as_metrics() -> None:
         "state": "FAILURE", "phase": "UP_FAILURE", "phases_s": {"RECOVERING": 1.5}, "upto": -1, "end": -1, "trimmed_upto": -1,
         "waits_for": {"stream": 'x "y"', "waits_s": 3.0, "behind_s": 0.0, "stands": True, "long": True},
         "checkpointed": -1, "micro_batches": 0, "stable_s": 0.0, "forks": 0,
-        "tentative_buckets": 0, "tentative_tuples": 0, "log_bytes": 0, "full": True,
+        "tentative_buckets": 0, "tentative_tuples": 0, "rejected": 0, "log_bytes": 0, "full": True,
         "differs": [], "share": None, "inputs": {"s": {"have": 7, "heard": True, "from": "f@b", "replicas": ["f@a", "f@b"]}},
     }  # fmt: skip
     status = {

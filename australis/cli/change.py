@@ -20,19 +20,20 @@ NO_WAIT = click.option("--no-wait", is_flag=True, help="Only begin it; the clust
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
-def _changes(file: Path, identity: str | None) -> tuple[Changes, list[str]]:
+def changes_of(file: Path, identity: str | None) -> Changes:
+    """The changes of the cluster of a file."""
     from australis.runtime.admin import AdminClient
     from australis.runtime.changes import Changes
     from australis.runtime.client import load_nodes
 
     expect(file, FileKind.CLUSTER)
     cluster, base = load_nodes(file)
-    return Changes(AdminClient(cluster, base, identity)), list(cluster.nodes)
+    return Changes(AdminClient(cluster, base, identity), base)
 
 
 def _carry_out(
     changes: Changes,
-    fragment: str,
+    name: str,
     add: tuple[str, ...],
     drop: tuple[str, ...],
     *,
@@ -42,8 +43,9 @@ def _carry_out(
     from australis.runtime.changes import places
 
     steps = []
+    application, fragment = changes.part(name)
     try:
-        for step in changes.carry_out(fragment, add, drop):
+        for step in changes.carry_out(fragment, add, drop, application):
             steps.append(step)
             change = step.deployment.change
             if not as_json and step.phase not in ("done", "cancelled"):
@@ -59,7 +61,7 @@ def _carry_out(
     if as_json:
         phases = [{"phase": one.phase, "at_s": round(one.at_s, 3)} for one in steps]
         said = {
-            "fragment": fragment,
+            "fragment": name,
             "outcome": last.phase,
             "version": last.deployment.version,
             "nodes": [m.node for m in members],
@@ -67,9 +69,9 @@ def _carry_out(
         }
         click.echo(json.dumps(said))
     elif last.phase in ("done", "cancelled"):
-        click.echo(f"{last.phase} in {last.at_s:.1f} s: {fragment} runs on {places(members)}")
+        click.echo(f"{last.phase} in {last.at_s:.1f} s: {name} runs on {places(members)}")
     else:
-        click.echo(f"begun: {fragment} is {last.phase}")
+        click.echo(f"begun: {name} is {last.phase}")
     if last.phase == "cancelled":
         sys.exit(1)
 
@@ -95,7 +97,7 @@ def move(
 
     The new replica copies the state and catches up, then everybody reads it, then the old one goes.
     Nothing is lost or repeated, and nothing becomes tentative. Ctrl-C leaves the move to the
-    cluster.
+    cluster. A fragment of a submitted application is called APPLICATION.FRAGMENT.
 
     \b
     Example:
@@ -103,7 +105,7 @@ def move(
 
     Exit codes: 0 done, 1 cancelled by the cluster, 2 wrong input.
     """
-    changes, _ = _changes(file, identity)
+    changes = changes_of(file, identity)
     _carry_out(changes, fragment, (target,), (source,), no_wait=no_wait, as_json=as_json)
 
 
@@ -129,13 +131,14 @@ def replicas(
     """
     from australis.runtime.changes import places, to_have
 
-    changes, nodes = _changes(file, identity)
-    deployment = changes.newest()
-    add, drop = to_have(deployment, fragment, number, nodes)
+    changes = changes_of(file, identity)
+    application, part = changes.part(fragment)
+    deployment = changes.newest(application)
+    add, drop = to_have(deployment, part, number, changes.nodes)
     if add or drop:
         _carry_out(changes, fragment, add, drop, no_wait=no_wait, as_json=as_json)
         return
-    members = deployment.set_of(fragment).members
+    members = deployment.set_of(part).members
     if as_json:
         said = {"fragment": fragment, "outcome": "done", "version": deployment.version}
         click.echo(json.dumps(said | {"nodes": [m.node for m in members], "phases": []}))

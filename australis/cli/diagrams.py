@@ -159,10 +159,10 @@ def _cluster_schemas(cluster: Cluster, diagram: Diagram, base: Path) -> dict[str
     }
     if "spark" in computing:
         return _schemas(diagram, base)
-    from australis.protocols.dpc.topology import deploy
+    from australis.diagram.fragments import cut
     from australis.runtime.node.local_replicas import reference_schemas
 
-    return dict(reference_schemas(diagram, deploy(diagram, cluster.machines, {})))
+    return dict(reference_schemas(diagram, cut(diagram)))
 
 
 def _schemas(diagram: Diagram, base: Path) -> dict[str, object]:

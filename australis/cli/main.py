@@ -19,6 +19,10 @@ from australis.cli.lazy import LazyCommand, LazyGroup
 from australis.kernel.errors import Stopped, UserError
 
 COMMANDS = {
+    "apps": LazyCommand(
+        "australis.cli.apps:apps",
+        "List the applications of a cluster: what runs where, and what is changing.",
+    ),
     "bench": LazyCommand(
         "australis.cli.bench:bench", "Measure, side by side, as ratios in one run."
     ),
@@ -53,15 +57,15 @@ COMMANDS = {
         "Run the papers' experiments again, with a verdict on each of their claims.",
     ),
     "fault": LazyCommand(
-        "australis.cli.fault:fault",
-        "Inject faults, where the cluster file says 'faults: allowed'.",
+        "australis.cli.fault:fault", "Inject faults, where the cluster file says 'faults: allowed'."
     ),
     "fsck": LazyCommand(
         "australis.cli.fsck:fsck",
         "Check every byte of a state directory, and say what would repair it.",
     ),
     "move": LazyCommand(
-        "australis.cli.change:move", "Move a replica to another node while clients read."
+        "australis.cli.change:move",
+        "Move a replica of a fragment to another node, while clients read.",
     ),
     "node": LazyCommand("australis.cli.cluster:node", "Run one node of a cluster."),
     "place": LazyCommand(
@@ -69,8 +73,7 @@ COMMANDS = {
         "Place the queries of FILE on its servers, as a colony of ants would.",
     ),
     "replicas": LazyCommand(
-        "australis.cli.change:replicas",
-        "Add replicas of a fragment, or remove some, while it runs.",
+        "australis.cli.change:replicas", "Let a fragment have NUMBER replicas, while clients read."
     ),
     "run": LazyCommand("australis.cli.run:run", "Run a diagram."),
     "scenario": LazyCommand(
@@ -78,16 +81,23 @@ COMMANDS = {
         "Let a cluster fail as a file says, and look at what its client sees.",
     ),
     "sim": LazyCommand(
-        "australis.cli.sim:sim",
-        "Run protocols in a simulated world, reproducibly from a seed.",
+        "australis.cli.sim:sim", "Run protocols in a simulated world, reproducibly from a seed."
     ),
     "status": LazyCommand(
         "australis.cli.status:status", "Show what runs where in a cluster, and how it is doing."
+    ),
+    "submit": LazyCommand(
+        "australis.cli.apps:submit",
+        "Let a diagram run on a cluster that runs already, beside what it runs.",
     ),
     "tail": LazyCommand(
         "australis.cli.tail:tail", "Print the tuples of a stream as they come, with their types."
     ),
     "up": LazyCommand("australis.cli.cluster:up", "Start all nodes of a cluster on this machine."),
+    "withdraw": LazyCommand(
+        "australis.cli.apps:withdraw",
+        "Stop an application for good, and remove its state from all nodes.",
+    ),
 }
 
 

@@ -14,6 +14,13 @@ from australis.kernel.names import known_names
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 
 
+def check_name(application: str) -> None:
+    """Raise a `UserError` for an application's name that cannot be one."""
+    if not _NAME.fullmatch(application):
+        sentence = "is not a name: use up to 100 letters, digits, _ and -, and begin with a letter"
+        raise UserError(sentence, name=application)
+
+
 def check_alone(cluster: Cluster) -> None:
     """Raise a `UserError` for the first mistake that can be found without the diagram."""
     _owners(cluster)

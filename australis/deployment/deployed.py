@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -99,6 +100,14 @@ class Deployment(msgspec.Struct, frozen=True, array_like=True):
     """The node of each source's proxy."""
     change: Change | None = None
     withdrawn: bool = False
+    sinks: tuple[tuple[str, str], ...] = ()
+    """The node of each sink."""
+
+    @property
+    def nodes(self) -> set[str]:
+        """The nodes that run a part of it."""
+        members = {member.node for one in self.sets for member in one.members}
+        return members | {node for _, node in (*self.sources, *self.sinks)}
 
     def set_of(self, fragment: str) -> ReplicaSet:
         """The replica set of a fragment."""
@@ -126,6 +135,7 @@ def submitted(
     definition: str,
     replicas: Mapping[str, Iterable[str]],
     sources: Mapping[str, str],
+    sinks: Mapping[str, str] = MappingProxyType({}),
 ) -> Deployment:
     """The first version of an application's deployment."""
     sets = []
@@ -136,7 +146,35 @@ def submitted(
         if len({m.node for m in members}) < len(members):
             raise UserError("has two replicas on one node", name=fragment)
         sets.append(ReplicaSet(fragment, members, tuple((m.node, 1) for m in members)))
-    return Deployment(application, 1, definition, tuple(sets), tuple(sorted(sources.items())))
+    homes = tuple(sorted(sources.items())), tuple(sorted(sinks.items()))
+    return Deployment(application, 1, definition, tuple(sets), homes[0], sinks=homes[1])
+
+
+def absent(application: str) -> Deployment:
+    """The deployment of an application that was never submitted."""
+    return Deployment(application, 0, "", (), (), withdrawn=True)
+
+
+def submit(wanted: Deployment) -> Edit:
+    """An edit that lets an application run, if none of its name does."""
+
+    def edit(deployment: Deployment) -> Deployment:
+        if not deployment.withdrawn:
+            raise UserError("runs already: withdraw it first", name=deployment.application)
+        first = deployment.version + 1
+        # Replicas of before may still be on their way out: the new ones have names of their own.
+        known = {s.fragment: dict(s.incarnations) for s in deployment.sets}
+        sets = tuple(_renewed(one, known.get(one.fragment, {})) for one in wanted.sets)
+        return replace(wanted, version=first, sets=sets)
+
+    return edit
+
+
+def _renewed(one: ReplicaSet, known: Mapping[str, int]) -> ReplicaSet:
+    """A first replica set whose members have incarnations that none has had before."""
+    members = tuple(replace(m, incarnation=known.get(m.node, 0)) for m in one.members)
+    counted = {**known, **{m.node: m.incarnation + 1 for m in members}}
+    return replace(one, members=members, incarnations=tuple(sorted(counted.items())))
 
 
 def from_cluster(application: str, cluster: Cluster) -> Deployment:

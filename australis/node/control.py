@@ -61,6 +61,10 @@ class ControlPort(Protocol):
         """Tell a user what has become of a change."""
         ...
 
+    def find_progress(self, effect: FindProgress) -> None:
+        """Find out how far a replica of this node is; reports `ProgressFound`."""
+        ...
+
     def post(self, machine: str, event: Event) -> None:
         """Hand an event to a machine of this node, after the one that is being handled."""
         ...
@@ -147,7 +151,7 @@ class ProposerHost(MachineHost):
 
 
 class StewardHost(MachineHost):
-    """A steward with the machines of its node."""
+    """The steward of a node."""
 
     machine: StewardMachine
 
@@ -157,30 +161,25 @@ class StewardHost(MachineHost):
         machine: StewardMachine,
         node: NodePort,
         port: ControlPort,
-        machines: NodeMachine,
         proposer: ProposerHost,
-        here: str,
-        now: Callable[[], int],
     ) -> None:
         super().__init__(name, machine, node)
-        self._port = port
-        self._machines = machines
-        self._here = here
-        self._now = now
         self.performers |= {
             Adopt: lambda e: port.adopt(e.deployment),
             SubmitEdit: proposer.submit,
-            FindProgress: self._find,
+            FindProgress: port.find_progress,
             TellChange: port.tell_change,
         }
 
-    def _find(self, e: FindProgress) -> None:
-        deployment = self.machine.deployments.get(e.application)
-        member = None if deployment is None else deployment.set_of(e.fragment).on(self._here)
-        name = "" if member is None else member.machine(e.fragment)
-        host: Any = self._machines.hosts.get(name)
-        version, outputs = 0, tuple[OutputProgress, ...]()
-        if isinstance(host, ReplicaHost):
-            version, outputs = host.machine.version, progress_of(host.machine, self._now())
-        found = ProgressFound(e.application, e.fragment, e.to, name, version, outputs)
-        self._port.post(self.name, found)
+
+def found_progress(
+    e: FindProgress, deployment: Deployment | None, here: str, machines: NodeMachine, now: int
+) -> ProgressFound:
+    """How far the replica of a fragment on a node is; called where its machines are driven."""
+    member = None if deployment is None else deployment.set_of(e.fragment).on(here)
+    name = "" if member is None else member.machine(e.fragment)
+    host: Any = machines.hosts.get(name)
+    version, outputs = 0, tuple[OutputProgress, ...]()
+    if isinstance(host, ReplicaHost):
+        version, outputs = host.machine.version, progress_of(host.machine, now)
+    return ProgressFound(e.application, e.fragment, e.to, name, version, outputs)

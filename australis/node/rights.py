@@ -27,6 +27,10 @@ REQUESTS: dict[str, tuple[Role, ...]] = {
     "snapshot": (Role.NODE,),
     "fault": (Role.OPERATOR,),
     "change": (Role.OPERATOR,),
+    "submit": (Role.OPERATOR,),
+    "withdraw": (Role.OPERATOR,),
+    "define": (Role.NODE,),
+    "definition": tuple(Role),
 }
 """Who may make each request; whose messages and streams those are is looked at one by one."""
 
@@ -62,9 +66,14 @@ class Rights:
         allowed = " or ".join(role.value for role in REQUESTS[request])
         return f"'{caller}' may not ask for '{request}': it is not {allowed} of this cluster"
 
-    def may_read(self, caller: str | None, stream: str) -> bool:
-        """Whether a caller may read a stream: a client with a list of streams only these."""
+    def may_read(self, caller: str | None, stream: str, application: str = "") -> bool:
+        """Whether a caller may read a stream: a client with a list of streams only these.
+
+        Streams of submitted applications are listed with the application's name: `app.stream`.
+        """
         if caller is None or self._roles.get(caller, set()) != {Role.CLIENT}:
             return True
         client = self._clients[caller]
+        if application:
+            return client.reads is None or f"{application}.{stream}" in client.reads
         return client.reads is None or stream in (client.stream, *client.reads)

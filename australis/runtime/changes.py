@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
+from australis.deployment.check import check_name
+from australis.deployment.definition import Definition
 from australis.deployment.deployed import Change, Deployment, Member, MemberRole
-from australis.kernel.errors import Stopped, UserError
+from australis.deployment.placement import first_deployment
+from australis.diagram.diagram_file import dump
+from australis.diagram.model import Diagram, Spark
+from australis.kernel.errors import Stopped, UserError, unknown_name
 from australis.runtime.admin import AdminClient, NoAnswer
+from australis.runtime.epoch import choose_epoch
 
 LOOK_S = 0.1
 BEGIN_TIMEOUT_S = 40.0
 """The longest time that a node takes to say whether a change has begun."""
 END_TIMEOUT_S = 600.0
+SUBMIT_TIMEOUT_S = 90.0
+"""The longest time that a node takes to check a diagram and have it decided, which may include the
+start of Spark."""
 JOINING, LEAVING = "copying and catching up", "switching readers"
 
 
@@ -30,35 +43,138 @@ class Step:
 
 
 class Changes:
-    """The changes of one cluster."""
+    """The applications of one cluster and their changes, as an operator sees them."""
 
-    def __init__(self, admin: AdminClient) -> None:
+    def __init__(self, admin: AdminClient, base: Path) -> None:
         self._admin = admin
+        self._base = base
 
-    def newest(self) -> Deployment:
-        """The newest deployment that a node knows."""
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes of the cluster."""
+        return list(self._admin.cluster.nodes)
+
+    # --- what there is ------------------------------------------------------------------------
+
+    def applications(self) -> dict[str, Deployment]:
+        """The newest deployment of each submitted application that any node knows."""
+        return {name: one for name, one in self._deployments().items() if name}
+
+    def listed(self) -> dict[str, Any]:
+        """What runs where, by application, that of the cluster file first."""
+        return {one.application: _told(one) for one in self._deployments().values() if one.sets}
+
+    def _deployments(self) -> dict[str, Deployment]:
+        """The newest deployments, that of the cluster file's application without a name."""
         answers = self._admin.ask_all(self._admin.cluster.nodes, "status").values()
-        known = [
-            msgspec.convert(answer["deployment"], Deployment)
-            for answer in answers
-            if answer is not None and "deployment" in answer
-        ]
-        if not known:
+        found: dict[str, Deployment] = {}
+        for answer in answers:
+            if answer is None or "deployment" not in answer:
+                continue
+            parts = {"": answer, **answer["applications"]}
+            for name, part in parts.items():
+                one = msgspec.convert(part["deployment"], Deployment)
+                if name not in found or one.version > found[name].version:
+                    found[name] = one
+        if not found:
             raise NoAnswer(
                 "has no node that answers: `australis up` starts them",
                 name=self._admin.cluster.name,
             )
-        return max(known, key=lambda one: one.version)
+        return found
+
+    def newest(self, application: str = "") -> Deployment:
+        """The newest deployment of an application that a node knows."""
+        known = self._deployments()
+        if application not in known:
+            names = [name for name in known if name]
+            sentence = "is not an application of this cluster"
+            raise unknown_name(application, names, sentence, heading="applications")
+        return known[application]
+
+    def part(self, name: str) -> tuple[str, str]:
+        """The application and the fragment of a name such as `app.fragment`."""
+        application, dot, fragment = name.partition(".")
+        return (application, fragment) if dot else ("", name)
+
+    # --- applications -------------------------------------------------------------------------
+
+    def submit(
+        self,
+        diagram: Diagram,
+        folder: Path,
+        text: str = "",
+        *,
+        name: str | None = None,
+        replicas: int | None = None,
+        on: Sequence[str] = (),
+        places: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+        max_delay_us: int | None = None,
+    ) -> Deployment:
+        """Let a diagram run whose relative paths begin at a folder; returns once it was decided.
+
+        The `text` of its file, if it is YAML, lets nodes name the lines of mistakes.
+        """
+        application = name or diagram.name
+        check_name(application)
+        cluster, now_us = self._admin.cluster, time.time_ns() // 1000
+        epoch_us = choose_epoch(diagram, folder, now_us)
+        code = code_of(diagram, folder)
+        below = os.path.relpath(folder, self._base)
+        file = diagram.place.file if diagram.place is not None else f"{application}.yaml"
+        others = self._deployments()
+        if application in others:
+            raise UserError("runs already: withdraw it first", name=application)
+        wanted = first_deployment(
+            *(application, cluster, diagram),
+            replicas=replicas, on=on, places=places, others=others.values(),
+        )  # fmt: skip
+        definition = Definition(
+            application, text or dump(diagram), file, epoch_us, now_us, below, code,
+            max_delay_us=max_delay_us,
+        )  # fmt: skip
+        definition.check()
+        node = self._first_that_answers([one.node for s in wanted.sets for one in s.members])
+        decided = self._admin.ask(node, "submit", (definition, wanted), SUBMIT_TIMEOUT_S)
+        return msgspec.structs.replace(wanted, version=decided["version"])
+
+    def withdraw(self, application: str) -> int:
+        """Stop an application for good; returns the version with which it ends."""
+        self.newest(application)
+        node = self._first_that_answers(self.nodes)
+        decided = self._admin.ask(node, "withdraw", application, BEGIN_TIMEOUT_S)
+        return int(decided["version"])
+
+    def is_open(self, application: str) -> bool:
+        """Whether all nodes that shall run parts of an application do; an error says why not."""
+        deployment = self.newest(application)
+        answers = self._admin.ask_all(deployment.nodes, "status")
+        parts = {
+            node: answer["applications"].get(application)
+            for node, answer in answers.items()
+            if answer is not None
+        }
+        for node, part in parts.items():
+            if part is not None and part["failed"] is not None:
+                raise Stopped(f"'{application}' fails on '{node}': {part['failed']}")
+        return all(part is not None and part["here"] for part in parts.values())
+
+    def is_gone(self, application: str) -> bool:
+        """Whether no node that answers runs parts of an application any more."""
+        answers = self._admin.ask_all(self.nodes, "status").values()
+        return not any(a is not None and application in a["applications"] for a in answers)
+
+    # --- changes of replica sets --------------------------------------------------------------
 
     def carry_out(
-        self, fragment: str, add: tuple[str, ...], drop: tuple[str, ...]
+        self, fragment: str, add: tuple[str, ...], drop: tuple[str, ...], application: str = ""
     ) -> Iterator[Step]:
         """Begin a change and follow it to its end; the last step says `done` or `cancelled`."""
         began = time.monotonic()
-        begun = self._begin(fragment, add, drop)
+        begun = self._begin(application, fragment, add, drop)
         number, said = int(begun["change"]), ""
         while time.monotonic() - began < END_TIMEOUT_S:
-            deployment = self.newest()
+            deployment = self.newest(application)
             phase = phase_of(deployment, number, fragment, add, drop)
             if phase and phase != said:
                 said = phase
@@ -68,21 +184,70 @@ class Changes:
             time.sleep(LOOK_S)
         raise Stopped(f"change {number} of '{fragment}' goes on: see `australis status`")
 
-    def _begin(self, fragment: str, add: tuple[str, ...], drop: tuple[str, ...]) -> dict[str, int]:
-        what = {"fragment": fragment, "add": list(add), "drop": list(drop)}
-        silent: NoAnswer | None = None
-        for node in self._admin.cluster.nodes:
-            if not self._admin.says_hello(node):
-                continue
-            try:
-                begun: dict[str, int] = self._admin.ask(node, "change", what, BEGIN_TIMEOUT_S)
-            except NoAnswer as error:
-                silent = error
-            else:
-                return begun
-        raise silent or NoAnswer(
+    def _begin(
+        self, application: str, fragment: str, add: tuple[str, ...], drop: tuple[str, ...]
+    ) -> dict[str, int]:
+        what = {
+            "application": application,
+            "fragment": fragment,
+            "add": list(add),
+            "drop": list(drop),
+        }
+        node = self._first_that_answers(self.nodes)
+        begun: dict[str, int] = self._admin.ask(node, "change", what, BEGIN_TIMEOUT_S)
+        return begun
+
+    def _first_that_answers(self, nodes: Iterable[str]) -> str:
+        for node in dict.fromkeys(nodes):
+            if self._admin.says_hello(node):
+                return node
+        raise NoAnswer(
             "has no node that answers: `australis up` starts them", name=self._admin.cluster.name
         )
+
+
+def _told(one: Deployment) -> dict[str, Any]:
+    """A deployment in words."""
+    change = one.change
+    phase = None if change is None else (LEAVING if change.switched else JOINING)
+    return {
+        "version": one.version,
+        "definition": one.definition,
+        "fragments": {
+            s.fragment: [
+                {"node": m.node, "role": m.role.value, "incarnation": m.incarnation}
+                for m in s.members
+            ]
+            for s in one.sets
+        },
+        "sources": dict(one.sources),
+        "sinks": dict(one.sinks),
+        "change": None
+        if change is None
+        else {
+            "number": change.number,
+            "fragment": change.fragment,
+            "add": list(change.add),
+            "drop": list(change.drop),
+            "steward": change.steward,
+            "phase": phase,
+        },
+    }
+
+
+def code_of(diagram: Diagram, folder: Path) -> dict[str, bytes]:
+    """The files of the user's functions, by the names by which a diagram refers to them."""
+    code: dict[str, bytes] = {}
+    for one in diagram.operators:
+        file = one.function.rpartition(":")[0] if isinstance(one, Spark) else ""
+        if not file.endswith(".py"):
+            continue
+        try:
+            code[file] = (folder / file).read_bytes()
+        except OSError as error:
+            sentence = f"names the file {folder / file}, which cannot be read: {error.strerror}"
+            raise UserError(sentence, name=one.name, place=one.place) from None
+    return code
 
 
 def phase_of(

@@ -34,8 +34,10 @@ import pyarrow as pa
 from australis.deployment.check import check
 from australis.deployment.cluster import Cluster, node_of_machine
 from australis.deployment.cluster_file import load as load_text
+from australis.deployment.definition import Definition, cluster_for
 from australis.deployment.deployed import Deployment, from_cluster
 from australis.deployment.sinks import placed, readers
+from australis.diagram import diagram_file
 from australis.diagram.fragments import cut
 from australis.diagram.model import Diagram
 from australis.kernel.errors import Damaged, Stopped, UserError, unknown_name
@@ -85,6 +87,7 @@ from australis.runtime.node.families import FAMILIES
 from australis.runtime.node.links import Link, Mismatch, greeted, unpack
 from australis.runtime.node.links import connect as connect_to
 from australis.runtime.node.mailbox import INBOX
+from australis.runtime.node.network import HOME, in_space, qualified
 from australis.runtime.node.router import node_of
 from australis.runtime.node.server import ask
 from australis.runtime.node.transport import NETWORK_ERRORS, NodeConnection, Refused, sentence_of
@@ -169,14 +172,34 @@ class Connection:
     """A cluster as its clients see it."""
 
     def __init__(
-        self, cluster: Cluster, diagram: Diagram, base: Path, identity: str | None
+        self,
+        cluster: Cluster,
+        diagram: Diagram,
+        base: Path,
+        identity: str | None,
+        space: str = HOME,
     ) -> None:
+        """The application of the cluster file, or a submitted one in its space."""
         check(cluster, diagram)
+        self.space = space
         self.cluster = cluster
         self.diagram = diagram
         self._base = base
         self._identity = identity
         self._open: list[Subscription] = []
+
+    def application(self, name: str) -> Connection:
+        """A submitted application as its clients see it."""
+        admin = AdminClient(self.cluster, self._base, self._identity)
+        definition, deployment = find_application(admin, name)
+        view = cluster_for(self.cluster, definition, deployment)
+        diagram = diagram_file.load(definition.diagram, definition.file)
+        return Connection(view, diagram, self._base, self._identity, name)
+
+    def _of(self, stream: str) -> tuple[Connection, str]:
+        """The connection to the application that a stream belongs to, and its name there."""
+        application, dot, name = stream.partition(".")
+        return (self.application(application), name) if dot and not self.space else (self, stream)
 
     def subscribe(
         self,
@@ -190,6 +213,9 @@ class Connection:
         hold: bool = False,
     ) -> Subscription:
         """Follow a stream as one of the clients of the cluster file, after a bucket.
+
+        A stream of a submitted application has its name before its own, as in `app.stream`, and is
+        read as a guest.
 
         With `hedge=2` it reads the equal logs of two replicas and uses the first copy of each
         bucket: losing one replica costs no time, but every tuple is sent twice. The default is
@@ -207,6 +233,14 @@ class Connection:
         buckets again; where that matters it stores the last bucket it has processed, and passes
         it as `after`.
         """
+        other, name = self._of(stream)
+        if other is not self:
+            made = other.subscribe(
+                name, client, after=after, guest=guest, hedge=hedge, stable_only=stable_only,
+                hold=hold,
+            )  # fmt: skip
+            self._open.append(made)
+            return made
         if after is not None and not OLDEST <= after <= MAX_BUCKET:
             raise UserError(f"is not a bucket (from {OLDEST} to {MAX_BUCKET})", name=str(after))
         if hedge not in (None, 1, 2):
@@ -275,10 +309,11 @@ class Connection:
         from australis.runtime.contents import Contents, Keep
         from australis.runtime.view import View
 
-        keep = Keep.of(last, self.diagram.buckets)
+        other, name = self._of(stream)
+        keep = Keep.of(last, other.diagram.buckets)
         guest = client is None
-        subscription = self.subscribe(
-            stream,
+        subscription = other.subscribe(
+            name,
             client,
             after=OLDEST if guest else None,
             guest=guest,
@@ -289,6 +324,9 @@ class Connection:
 
     def schema(self, stream: str) -> Schema:
         """The attributes of a stream: of a source from the diagram, else from its nodes."""
+        other, name = self._of(stream)
+        if other is not self:
+            return other.schema(name)
         known = {source.name: source.schema for source in self.diagram.sources}
         if stream in known:
             return known[stream]
@@ -297,17 +335,22 @@ class Connection:
         topology = wired(self.diagram, self.deployment(), {}, pairs_of(self.cluster))
         producers = producers_in(self.cluster, topology, stream)
         places = places_in(self.cluster, topology)
-        return find_schema(self.cluster, stream, producers, access, places)
+        return find_schema(self.cluster, stream, producers, access, places, self.space)
 
     def kept(self, stream: str) -> tuple[int, int]:
         """The last bucket that the logs of a stream no longer hold, and the last one they hold."""
+        other, name = self._of(stream)
+        if other is not self:
+            return other.kept(name)
         admin = AdminClient(self.cluster, self._base, self._identity)
         topology = wired(self.diagram, self.deployment(), {}, pairs_of(self.cluster))
         places = places_in(self.cluster, topology)
         producers = producers_in(self.cluster, topology, stream)
         nodes = [places[producer] for producer in producers]
         answers = admin.ask_all(nodes, "status").values()
-        logs = [(a["outputs"] | a["sources"])[stream] for a in answers if a is not None]
+        parts = [part_of(answer, self.space) for answer in answers if answer is not None]
+        found = [part["outputs"] | part["sources"] for part in parts if part is not None]
+        logs = [logs[stream] for logs in found if stream in logs]
         if not logs:
             sentence = f"cannot be read: none of its nodes answers ({', '.join(nodes)}); `australis up` starts them"
             raise NoAnswer(sentence, name=stream)
@@ -319,8 +362,9 @@ class Connection:
         answers = admin.ask_all(self.cluster.nodes, "status").values()
         known = [from_cluster(self.diagram.name, self.cluster)]
         for answer in answers:
-            if answer is not None and "deployment" in answer:
-                known.append(msgspec.convert(answer["deployment"], Deployment))
+            part = None if answer is None else part_of(answer, self.space)
+            if part is not None and "deployment" in part:
+                known.append(msgspec.convert(part["deployment"], Deployment))
         return max(known, key=lambda one: one.version)
 
     @property
@@ -383,9 +427,10 @@ class Subscription:
         self._buckets = diagram.buckets
         self._roles = Roles(topology)
         self._wire = Wire(cluster.name, FAMILIES)
+        self._space = connection.space
         known = {source.name: source.schema for source in diagram.sources}
         self.schema = known.get(stream) or find_schema(
-            cluster, stream, config.producers, access, self._places
+            cluster, stream, config.producers, access, self._places, self._space
         )
         """The stream's attributes."""
         self._schemas = {stream: self.schema}
@@ -460,7 +505,8 @@ class Subscription:
 
     def send(self, sender: str, to: str, message: Message) -> None:
         """Send a message of the proxy to a producer."""
-        data = self._wire.encode(sender, to, message)
+        names = qualified(self._space, sender), qualified(self._space, to)
+        data = self._wire.encode(*names, message)
         link = self._links.get(self._places[to])
         if link is not None:
             link.send(data)
@@ -506,7 +552,8 @@ class Subscription:
 
     def _read(self, node: str) -> None:
         """Read the stream of messages from a node, and reopen it until the subscription ends."""
-        ticket = msgspec.msgpack.encode((self.client, self._incarnation))
+        name = qualified(self._space, self.client)
+        ticket = msgspec.msgpack.encode((name, self._incarnation))
         while not self._closed.is_set() and node in self._links:
             try:
                 with self._connector(node)() as client:
@@ -538,13 +585,18 @@ class Subscription:
 
     def _take(self, node: str, data: bytes) -> None:
         with suppress(WireError):
-            envelope = self._wire.decode(data, self._schemas, self._buckets)
-            if isinstance(envelope.message, Deployed):
-                if self._places.get(envelope.sender) == node:
-                    self._follow(envelope.message.deployment)
+            route = self._wire.route(data)
+            space, sender = in_space(route.sender)
+            if space != self._space:
                 return
-            if self._roles.may(envelope.sender, self.client, envelope.message):
-                received = MessageReceived(envelope.sender, envelope.message)
+            route = msgspec.structs.replace(route, sender=sender)
+            message = self._wire.message(route, self._schemas, self._buckets)
+            if isinstance(message, Deployed):
+                if self._places.get(sender) == node:
+                    self._follow(message.deployment)
+                return
+            if self._roles.may(sender, self.client, message):
+                received = MessageReceived(sender, message)
                 self._driver.offer(self.client, received, size=len(data))
 
     def deliver(self, stream: str, what: Any) -> None:
@@ -655,6 +707,7 @@ def find_schema(
     producers: tuple[str, ...],
     access: Access,
     places: Mapping[str, str],
+    space: str = HOME,
 ) -> Schema:
     """The schema of a stream from the first producer that answers."""
     deadline = time.monotonic() + START_TIMEOUT_S
@@ -663,7 +716,8 @@ def find_schema(
         for producer in producers:
             try:
                 with _greet(cluster, places[producer], access) as node:
-                    schema = ask(node, "status", timeout_s=2)["schemas"].get(stream)
+                    part = part_of(ask(node, "status", timeout_s=2), space) or {}
+                    schema = part.get("schemas", {}).get(stream)
                 if schema is not None:
                     return parse_schema(schema)
             except (*NETWORK_ERRORS, Mismatch) as error:
@@ -671,6 +725,38 @@ def find_schema(
         time.sleep(RETRY_S)
     nodes = ", ".join(places[p] for p in producers)
     raise NoAnswer(f"cannot be read: none of its nodes answers ({nodes}){why}", name=stream)
+
+
+def part_of(status: dict[str, Any], space: str) -> dict[str, Any] | None:
+    """What the status of a node says of an application; None if nothing."""
+    found: dict[str, Any] | None = status
+    if space != HOME:
+        found = status["applications"].get(space)
+        found = found if found is not None and found["here"] else None
+    return found
+
+
+def find_application(admin: AdminClient, name: str) -> tuple[Definition, Deployment]:
+    """A submitted application: what it computes, and its newest deployment."""
+    answers = admin.ask_all(admin.cluster.nodes, "status")
+    running = [a["applications"] for a in answers.values() if a is not None]
+    if not running:
+        raise NoAnswer(
+            "has no node that answers: `australis up` starts them", name=admin.cluster.name
+        )
+    known = [msgspec.convert(a[name]["deployment"], Deployment) for a in running if name in a]
+    if not known:
+        names = {one for apps in running for one in apps}
+        sentence = "is not an application of this cluster"
+        raise unknown_name(name, sorted(names), sentence, heading="applications")
+    deployment = max(known, key=lambda one: one.version)
+    for node, answer in answers.items():
+        if answer is None:
+            continue
+        found = admin.ask(node, "definition", deployment.definition)
+        if found is not None:
+            return msgspec.convert(found, Definition), deployment
+    raise NoAnswer("has no node that answers and knows what it computes", name=name)
 
 
 def producers_of(cluster: Cluster, diagram: Diagram, stream: str) -> tuple[str, ...]:

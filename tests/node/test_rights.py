@@ -20,6 +20,9 @@ clients:
 """
 
 
+ANY = ("hello", "status", "post", "inbox", "definition")
+
+
 def rights(more: str = "") -> Rights:
     return Rights(load(FILE + more, "c.yaml"))
 
@@ -33,9 +36,9 @@ def test_who_knows_the_token_may_do_everything(request_: str) -> None:
 @pytest.mark.parametrize(
     ("name", "allowed"),
     [
-        ("a", {"hello", "status", "post", "inbox", "snapshot"}),
-        ("all", {"hello", "status", "post", "inbox"}),
-        ("operator", {"hello", "status", "post", "inbox", "fault", "change"}),
+        ("a", {*ANY, "snapshot", "define"}),
+        ("all", {*ANY}),
+        ("operator", {*ANY, "fault", "change", "submit", "withdraw"}),
         ("stranger", set()),
     ],
 )
@@ -70,6 +73,8 @@ def test_a_client_reads_the_streams_of_its_list() -> None:
     assert found.may_read("few", "s")
     assert found.may_read("few", "f")
     assert not found.may_read("few", "x")
+    assert found.may_read("all", "x", "app")
+    assert not found.may_read("few", "s", "app"), "that is app.s"
 
 
 def test_unknown_requests() -> None:

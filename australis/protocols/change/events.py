@@ -45,6 +45,20 @@ class ChangeWanted(Event, frozen=True):
     drop: tuple[str, ...] = ()
 
 
+class SubmitWanted(Event, frozen=True):
+    """A user wants an application to run."""
+
+    tag: str
+    deployment: Deployment
+
+
+class WithdrawWanted(Event, frozen=True):
+    """A user wants an application to stop for good."""
+
+    tag: str
+    application: str
+
+
 class CancelWanted(Event, frozen=True):
     """A user wants the pending change of an application to end where it began."""
 

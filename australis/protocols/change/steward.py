@@ -16,8 +16,10 @@ from australis.deployment.deployed import (
     begin,
     cancel,
     finish,
+    submit,
     switch,
     take_over,
+    withdraw,
 )
 from australis.kernel.errors import UserError
 from australis.kernel.machine import (
@@ -40,7 +42,9 @@ from australis.protocols.change.events import (
     ProgressFound,
     Started,
     SubmitEdit,
+    SubmitWanted,
     TellChange,
+    WithdrawWanted,
 )
 from australis.protocols.change.messages import (
     Deployed,
@@ -85,7 +89,13 @@ class StewardMachine:
         self._handlers: dict[type[Event], Callable[[Any, int], list[Effect]]] = {
             Started: self._started,
             ChangeWanted: self._wanted,
-            CancelWanted: self._cancel_wanted,
+            CancelWanted: lambda event, now: self._of_user(event.tag, event.application, cancel),
+            SubmitWanted: lambda event, now: self._of_user(
+                event.tag, event.deployment.application, submit(event.deployment)
+            ),
+            WithdrawWanted: lambda event, now: self._of_user(
+                event.tag, event.application, withdraw
+            ),
             EditDecided: self._decided,
             EditFailed: self._failed,
             ProgressFound: self._found,
@@ -124,11 +134,10 @@ class StewardMachine:
     # --- what users want ------------------------------------------------------------------------
 
     def _wanted(self, event: ChangeWanted, now: int) -> list[Effect]:
-        edit = _begins(event, self.name)
-        return [SubmitEdit(f"user {event.tag}", event.application, edit)]
+        return self._of_user(event.tag, event.application, _begins(event, self.name))
 
-    def _cancel_wanted(self, event: CancelWanted, now: int) -> list[Effect]:
-        return [SubmitEdit(f"user {event.tag}", event.application, cancel)]
+    def _of_user(self, tag: str, application: str, edit: Edit) -> list[Effect]:
+        return [SubmitEdit(f"user {tag}", application, edit)]
 
     # --- edits ----------------------------------------------------------------------------------
 
@@ -142,12 +151,14 @@ class StewardMachine:
         for watch in self._watches.values():
             if watch.editing == event.tag:
                 watch.editing = ""
-        effects = self._learn(deployment, now)
+        effects = self._learn(deployment, now, decided=True)
         who, _, tag = event.tag.partition(" ")
-        if who == "user" and deployment.change is not None:
-            self._users[f"{deployment.application} {deployment.change.number}"] = tag
-            effects.append(TellChange(tag, "begun", deployment=deployment))
-        return effects
+        if who != "user":
+            return effects
+        if deployment.change is None:
+            return [*effects, TellChange(tag, "done", deployment=deployment)]
+        self._users[f"{deployment.application} {deployment.change.number}"] = tag
+        return [*effects, TellChange(tag, "begun", deployment=deployment)]
 
     def _failed(self, event: EditFailed, now: int) -> list[Effect]:
         who, _, tag = event.tag.partition(" ")
@@ -184,18 +195,19 @@ class StewardMachine:
         effects: list[Effect] = [Send(sender, Deployed(one)) for one in newer]
         return [*effects, Send(sender, Versions((), asks))] if asks else effects
 
-    def _learn(self, deployment: Deployment, now: int, *, tell: bool = True) -> list[Effect]:
+    def _learn(
+        self, deployment: Deployment, now: int, *, tell: bool = True, decided: bool = False
+    ) -> list[Effect]:
         """Adopt a newer deployment, and tell all nodes if this one has decided it."""
         name = deployment.application
         before = self.deployments.get(name)
-        if before is not None and deployment.version <= before.version:
+        if deployment.version <= (0 if before is None else before.version):
             return []
         self.deployments[name] = deployment
         effects: list[Effect] = [Adopt(deployment)]
         change = deployment.change
-        if (tell and change is not None and change.steward == self.name) or (
-            tell and before is not None and self._drove(before)
-        ):
+        mine = change is not None and change.steward == self.name
+        if tell and (decided or mine or (before is not None and self._drove(before))):
             effects += self._tell_all(deployment)
         effects += self._tell_user(before, deployment)
         if change is None:

@@ -16,14 +16,21 @@ from australis.runtime import token
 from australis.runtime.epoch import BEGAN, FILE, read_began, read_epoch
 from australis.runtime.fsck import repair
 from australis.runtime.fsck.findings import NOTHING, Finding
-from australis.runtime.fsck.stored import NodeState, ReadOnlyDisk, StoredLog, StoredOutput
+from australis.runtime.fsck.stored import (
+    NodeState,
+    ReadOnlyDisk,
+    StoredLog,
+    StoredOutput,
+    applications_of,
+)
 from australis.runtime.journal import Journal
+from australis.runtime.node.control import KEPT_REMEDY, KNOWN_REMEDY
 from australis.runtime.node.directory import INCARNATION, read_incarnation
 from australis.runtime.node.manifest import Manifest
 from australis.runtime.node.paired import STANDING, WITNESS, read_standing
 from australis.runtime.node.reference_lanes import CHECKPOINT, read_checkpoint
 from australis.runtime.node.remembered import DIRECTORY as REMEMBERED
-from australis.runtime.sealed import OWNER, owner_of
+from australis.runtime.sealed import OWNER, owner_of, read_sealed
 from australis.runtime.sinks.base import kept_in_state, read_mark
 from australis.runtime.sinks.jsonl import position_file
 from australis.runtime.state import DIAGRAM, SCHEMAS, Claim
@@ -52,7 +59,16 @@ def check(
     outputs: Sequence[StoredOutput] = (),
 ) -> Checked:
     """Check everything in a state directory that is locked, and outputs; it writes nothing."""
-    return _Check(state, nodes, step, outputs).all()
+    checked = _Check(state, nodes, step, outputs).all()
+    for name, homes in applications_of(nodes).items():
+        step(f"checking application {name}")
+        part = _Check(state, homes, step, ()).of_application()
+        checked.files += part.files
+        checked.logs += part.logs
+        checked.checkpoints += part.checkpoints
+        checked.journals += part.journals
+        checked.findings += part.findings
+    return checked
 
 
 class _Check:
@@ -76,6 +92,19 @@ class _Check:
         """The damage of journals, by node and source."""
 
     def all(self) -> Checked:
+        """Check nodes and what they have in common."""
+        self._check_nodes()
+        for node in self._nodes:
+            self._check_control(node)
+        self._check_cluster()
+        return self._rated()
+
+    def of_application(self) -> Checked:
+        """Check the state of one submitted application on all nodes."""
+        self._check_nodes()
+        return self._rated()
+
+    def _check_nodes(self) -> None:
         # First what others may give back: a remedy rests on what is whole.
         for node in self._nodes:
             for log in node.logs:
@@ -87,7 +116,8 @@ class _Check:
         for node in self._nodes:
             self._step(f"checking {node.root}")
             self._check_node(node)
-        self._check_cluster()
+
+    def _rated(self) -> Checked:
         for log, findings in self._broken.items():
             self._say_remedies(log, findings)
             self._done.findings += findings
@@ -150,6 +180,20 @@ class _Check:
         for (name, stream), error in self._lost_rows.items():
             if name == node.name:
                 self._say_lost_rows(node, stream, error)
+
+    def _check_control(self, node: NodeState) -> None:
+        """Check what a node's services keep, each of which another node can tell again."""
+        for path in node.control:
+            what = path.parent.name.removesuffix("s") if path.parent.name == "definitions" else ""
+            what = what or path.name.partition("-")[0]
+            read = partial(read_sealed, path, what, KNOWN_REMEDY)
+            keeper = what == "keeper"
+            remedy = f"set aside: {KEPT_REMEDY if keeper else KNOWN_REMEDY}".replace(
+                "remove it, and ", ""
+            )
+            self._try(
+                path, read, f"the {what} of node {node.name}", remedy, repair.aside(node.root, path)
+            )
 
     def _say_claim(self, node: NodeState) -> None:
         """Say what another node gives back of what a node says of itself."""

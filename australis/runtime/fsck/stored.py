@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from australis.kernel.errors import UserError
-from australis.runtime.files import DirectoryLock, FileDisk, refuse_links
+from australis.runtime.files import TEMPORARY, DirectoryLock, FileDisk, refuse_links
+from australis.runtime.node.applications import DIRECTORY as APPLICATIONS
 from australis.runtime.node.damaged import DIRECTORY
 from australis.runtime.state import DIAGRAM, StateDirectory
 
@@ -77,6 +78,13 @@ class NodeState:
         return [] if self.flat else _below(self.root / "sources")
 
     @property
+    def control(self) -> list[Path]:
+        """The files of its services."""
+        root = self.root / "control"
+        found = [*root.glob("*"), *root.glob("definitions/*")]
+        return sorted(p for p in found if p.is_file() and not p.name.endswith(TEMPORARY))
+
+    @property
     def journals(self) -> list[Path]:
         """The directories of journals."""
         homes = [self.root] if self.flat else self.source_homes
@@ -139,6 +147,15 @@ def _below(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     return sorted(path for path in directory.iterdir() if path.is_dir())
+
+
+def applications_of(nodes: Sequence[NodeState]) -> dict[str, list[NodeState]]:
+    """The states of submitted applications: the directories of each on these nodes."""
+    found: dict[str, list[NodeState]] = {}
+    for node in nodes:
+        for root in _below(node.root / APPLICATIONS):
+            found.setdefault(root.name, []).append(NodeState(node.name, root, flat=False))
+    return found
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the parts of a node share."""
+"""What the parts of an application on a node share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from australis.protocols.dpc.topology import Topology
 from australis.runtime.node.damaged import Damages
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, WallClock
-from australis.runtime.node.events import Events
+from australis.runtime.node.events import Tell
 from australis.runtime.node.settings import Layout, NodeSettings
 from australis.streams.log import segment_bytes_of
 
 
 @dataclass(frozen=True)
 class NodeContext:
-    """What the parts of a node share: what it was started with, and what it runs on."""
+    """What the parts of an application share: what it was started with, and what it runs on."""
 
     cluster: Cluster
     diagram: Diagram
@@ -33,13 +33,13 @@ class NodeContext:
     state: NodeDirectory
     options: DpcOptions
     topology: Topology
-    events: Events
+    tell: Tell
     clock: WallClock
     machines: NodeMachine
     driver: Driver
     damages: Damages
     failed: Callable[[BaseException], None]
-    """Ends the node for an error."""
+    """Ends the application on this node for an error, or the node."""
     notify: Callable[[], None]
     """Says that a log or a sink has advanced."""
 

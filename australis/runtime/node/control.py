@@ -3,6 +3,7 @@
 control/keeper           what the keeper has promised and accepted, and the name of its disk
 control/keepers          the set of keepers, as the proposer knows it
 control/deployment-NAME  the newest deployment that is known, a file for each application
+control/definitions/ID   what an application computes
 
 A keeper that has lost its file begins with another name of its disk, which has no vote: what it had
 promised is not known any more.
@@ -20,20 +21,29 @@ from typing import Any
 import msgspec
 
 from australis.deployment.cluster import keeper_machine, proposer_machine, steward_machine
-from australis.deployment.deployed import Deployment
+from australis.deployment.definition import Definition
+from australis.deployment.definition import read as read_definition
+from australis.deployment.deployed import Deployment, absent
 from australis.kernel.errors import UserError
 from australis.kernel.machine import Event
 from australis.node.control import KEEPERS_TAG, KeeperHost, ProposerHost, StewardHost
 from australis.node.machine import NodeMachine
 from australis.node.ports import NodePort
-from australis.protocols.change.events import ChangeOptions, ChangeWanted, TellChange
+from australis.protocols.change.events import (
+    ChangeOptions,
+    ChangeWanted,
+    FindProgress,
+    SubmitWanted,
+    TellChange,
+    WithdrawWanted,
+)
 from australis.protocols.change.events import Started as StewardStarted
 from australis.protocols.change.steward import StewardMachine
 from australis.protocols.register.events import KeepersChosen, Kept, RegisterOptions, Started
 from australis.protocols.register.keeper import KeeperMachine
 from australis.protocols.register.messages import Keepers, Seat
 from australis.protocols.register.proposer import ProposerMachine
-from australis.runtime.files import make_directory
+from australis.runtime.files import TEMPORARY, make_directory
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.events import INFO, WARNING, Tell
 from australis.runtime.sealed import read_sealed, write_sealed
@@ -50,6 +60,8 @@ class WantedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an operator asks for: replicas of a fragment that are added, dropped, or both."""
 
     fragment: str
+    application: str = ""
+    """The application; empty: that of the cluster file."""
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
@@ -75,6 +87,7 @@ class Control:
         driver: Driver,
         tell: Tell,
         on_adopt: Callable[[Deployment], None],
+        on_find: Callable[[FindProgress], None],
     ) -> None:
         """The services of a node; `first` is the deployment of the cluster file."""
         self._node = node
@@ -85,6 +98,7 @@ class Control:
         self._driver = driver
         self._tell = tell
         self._on_adopt = on_adopt
+        self.find_progress = on_find
         self._memory = _Memory("")
         self._asked: dict[str, tuple[threading.Event, list[TellChange]]] = {}
         self._has_keepers = threading.Event()
@@ -96,15 +110,26 @@ class Control:
 
     def known(self) -> Deployment:
         """The newest deployment on the disk, else that of the cluster file."""
-        name = self._first.application
-        data = read_sealed(self._path("deployment", name), "deployment", KNOWN_REMEDY)
-        if data is None:
-            return self._first
-        return msgspec.msgpack.decode(data, type=Deployment)
+        found = self._read_deployment(self._path("deployment", self._first.application))
+        return found or self._first
 
-    def open(
-        self, incarnation: int, machines: NodeMachine, node: NodePort, now: Callable[[], int]
-    ) -> dict[str, Event]:
+    def applications(self) -> list[Deployment]:
+        """The newest deployments on the disk of all applications that were submitted."""
+        home = self._path("deployment", self._first.application)
+        files = sorted(self._directory.glob("deployment-*")) if self._directory.exists() else []
+        others = [p for p in files if p != home and not p.name.endswith(TEMPORARY)]
+        found = map(self._read_deployment, others)
+        return [one for one in found if one is not None]
+
+    def _read_deployment(self, path: Path) -> Deployment | None:
+        data = read_sealed(path, "deployment", KNOWN_REMEDY)
+        return None if data is None else msgspec.msgpack.decode(data, type=Deployment)
+
+    def _first_of(self, application: str) -> Deployment:
+        mine = application == self._first.application
+        return self._first if mine else absent(application)
+
+    def open(self, incarnation: int, machines: NodeMachine, node: NodePort) -> dict[str, Event]:
         """Open the services; returns the first event of each."""
         make_directory(self._directory)
         first: dict[str, Event] = {}
@@ -120,18 +145,18 @@ class Control:
         proposer = ProposerHost(
             self.proposer,
             ProposerMachine(self.proposer, RegisterOptions(), rng),
-            *(node, self, self.steward, lambda name: self._first),
+            *(node, self, self.steward, self._first_of),
         )
         machines.open(proposer)
         first[self.proposer] = Started(incarnation, known)
         steward = StewardHost(
             self.steward,
             StewardMachine(self.steward, ChangeOptions(), rng),
-            *(node, self, machines, proposer, self._node, now),
+            *(node, self, proposer),
         )
         machines.open(steward)
         stewards = tuple(map(steward_machine, self._nodes))
-        first[self.steward] = StewardStarted((self.known(),), stewards)
+        first[self.steward] = StewardStarted((self.known(), *self.applications()), stewards)
         return first
 
     def start(self) -> None:
@@ -190,28 +215,67 @@ class Control:
 
     # --- users --------------------------------------------------------------------------------------
 
-    def want(self, fragment: str, add: tuple[str, ...], drop: tuple[str, ...]) -> dict[str, Any]:
+    def want(
+        self, application: str, fragment: str, add: tuple[str, ...], drop: tuple[str, ...]
+    ) -> dict[str, Any]:
         """Begin a change for a user; returns what was begun, or raises a `UserError`."""
-        if not self._has_keepers.wait(ANSWER_S):
-            keepers = ", ".join(self._keepers)
-            raise UserError(
-                f"has no keepers yet: a change needs all of {keepers} to answer once", name=fragment
-            )
         tag = secrets.token_hex(8)
-        waits = self._asked[tag] = threading.Event(), []
-        wanted = ChangeWanted(tag, self._first.application, fragment, add, drop)
-        try:
-            self._driver.post(self.steward, wanted)
-            if not waits[0].wait(ANSWER_S):
-                raise UserError("has no answer yet: see `australis status`", name=fragment)
-            (told, *_) = waits[1]
-        finally:
-            del self._asked[tag]
-        if told.outcome != "begun":
-            raise UserError(f"cannot be changed: {told.why}", name=fragment)
+        told = self._ask(tag, ChangeWanted(tag, application, fragment, add, drop), fragment)
         assert told.deployment is not None
         assert told.deployment.change is not None
         return {"change": told.deployment.change.number, "version": told.deployment.version}
+
+    def submit(self, deployment: Deployment) -> dict[str, Any]:
+        """Let an application run whose definition a majority of nodes has."""
+        return self._decide(lambda tag: SubmitWanted(tag, deployment), deployment.application)
+
+    def withdraw(self, application: str) -> dict[str, Any]:
+        """Stop an application for good."""
+        return self._decide(lambda tag: WithdrawWanted(tag, application), application)
+
+    def _decide(self, wanted: Callable[[str], Event], application: str) -> dict[str, Any]:
+        tag = secrets.token_hex(8)
+        told = self._ask(tag, wanted(tag), application)
+        assert told.deployment is not None
+        return {"version": told.deployment.version}
+
+    def _ask(self, tag: str, wanted: Event, name: str) -> TellChange:
+        """Have a steward's first answer to what a user wants; a `UserError` if it is refused."""
+        if not self._has_keepers.wait(ANSWER_S):
+            keepers = ", ".join(self._keepers)
+            raise UserError(
+                f"has no keepers yet: a change needs all of {keepers} to answer once", name=name
+            )
+        waits = self._asked[tag] = threading.Event(), []
+        try:
+            self._driver.post(self.steward, wanted)
+            if not waits[0].wait(ANSWER_S):
+                raise UserError("has no answer yet: see `australis status`", name=name)
+            (told, *_) = waits[1]
+        finally:
+            del self._asked[tag]
+        if told.outcome not in ("begun", "done"):
+            raise UserError(f"cannot be changed: {told.why}", name=name)
+        return told
+
+    # --- definitions ----------------------------------------------------------------------------
+
+    def keep_definition(self, definition: Definition) -> None:
+        """Write what an application computes."""
+        path = self._definition(definition.digest)
+        if not path.exists():
+            make_directory(path.parent)
+            write_sealed(path, "definition", msgspec.msgpack.encode(definition))
+
+    def definition(self, digest: str) -> Definition | None:
+        """What an application computes, if this node knows it."""
+        data = read_sealed(self._definition(digest), "definition", KNOWN_REMEDY)
+        return None if data is None else read_definition(data, digest)
+
+    def _definition(self, digest: str) -> Path:
+        if not digest.isalnum():
+            raise UserError("is not a definition", name=digest)
+        return self._directory / "definitions" / digest
 
     # --- files --------------------------------------------------------------------------------------
 

@@ -38,7 +38,9 @@ class SnapshotExchange:
         tell: Tell,
         on_error: Callable[[BaseException], None],
         on_damaged: Callable[[str, str, Damaged], None] = lambda machine, stream, error: None,
+        qualified: Callable[[str], str] = lambda machine: machine,
     ) -> None:
+        """The exchange of an application's replicas, whose names others know as `qualified`."""
         self.engines: dict[str, LiveEngine] = {}
         """The engines, by replica."""
         self._node = node
@@ -50,6 +52,7 @@ class SnapshotExchange:
         self._tell = tell
         self._on_error = on_error
         self._on_damaged = on_damaged
+        self._qualified = qualified
         self._copies = itertools.count()
 
     def clear(self) -> None:
@@ -98,7 +101,9 @@ class SnapshotExchange:
         try:
             files = self._directory / f"of {stream}"
             with self._connect(self._places[peer]) as client:
-                upto = snapshots.fetch(client, peer, stream, files, SNAPSHOT_TIMEOUT_S)
+                upto = snapshots.fetch(
+                    client, self._qualified(peer), stream, files, SNAPSHOT_TIMEOUT_S
+                )
             lanes = self.engines[machine].lanes
             trimmed = lanes.install(stream, upto, files, effect.ahead_us)
             fits_after = self.engines[machine].fits_after(stream)

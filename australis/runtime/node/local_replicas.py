@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from australis.deployment.cluster import Engine
 from australis.deployment.deployed import Deployment, Member, MemberRole
-from australis.diagram.fragments import Fragment, Plan
+from australis.diagram.fragments import Fragment, Plan, cut
 from australis.diagram.model import Diagram
 from australis.kernel.machine import Event
 from australis.node.hosts import ReplicaHost
@@ -30,19 +31,29 @@ from australis.runtime.node.lanes import Lanes, LaneSettings
 from australis.runtime.node.phase_log import PhaseLog
 from australis.runtime.node.reference_lanes import ReferenceLanes
 from australis.runtime.node.remembered import load_read, write_read
-from australis.runtime.node.spark_home import SparkHome
+from australis.runtime.node.spark_home import SparkBranch, SparkHome
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.spark.analyse import analyse
+from australis.spark.session import SparkSession
 from australis.streams.schema import Schema
 
 
-def reference_schemas(diagram: Diagram, topology: Topology) -> dict[str, Schema]:
+def reference_schemas(diagram: Diagram, fragments: Iterable[Fragment]) -> dict[str, Schema]:
     """The schema of every stream according to the reference engine."""
     schemas = {source.name: source.schema for source in diagram.sources}
-    for fragment in topology.fragments:
+    for fragment in fragments:
         for plan in fragment.plans:
             schemas[plan.output] = ReferenceEngine(plan, schemas, diagram.buckets).schema
     return schemas
+
+
+def find_schemas(
+    diagram: Diagram, engine: Engine, session: Callable[[], SparkSession], base: Path
+) -> dict[str, Schema]:
+    """The schema of every stream, as the engine of a node finds it."""
+    if engine == "spark":
+        return analyse(session(), diagram, base)
+    return reference_schemas(diagram, cut(diagram))
 
 
 class LocalReplicas:
@@ -53,8 +64,9 @@ class LocalReplicas:
         context: NodeContext,
         port: NodePort,
         exchange: SnapshotExchange,
-        spark: SparkHome,
+        spark: SparkHome | SparkBranch,
         find_log: Callable[[str, str], SharedLog],
+        schemas: dict[str, Schema],
     ) -> None:
         self._node = context
         self._port = port
@@ -66,7 +78,8 @@ class LocalReplicas:
         """The replicas that are being opened while the node runs."""
         self.phases: dict[str, PhaseLog] = {}
         """What happens to each output."""
-        self.schemas: dict[str, Schema] = {}
+        self.schemas = schemas
+        """The schemas of the streams, which are found when the application is opened."""
 
     @property
     def engines(self) -> dict[str, LiveEngine]:
@@ -85,7 +98,7 @@ class LocalReplicas:
         if not computes:
             return {source.name: source.schema for source in node.diagram.sources}
         if node.cluster.nodes[node.name].engine == "reference":
-            return reference_schemas(node.diagram, node.topology)
+            return reference_schemas(node.diagram, node.topology.fragments)
         saved = None if node.settings.fresh else node.state.load_schemas()
         if saved is not None:
             return saved
@@ -132,7 +145,7 @@ class LocalReplicas:
             partial(write_read, directory),
         )
         for output in plans:
-            self.phases[output] = PhaseLog(node.events.tell, node.driver.about, name, output)
+            self.phases[output] = PhaseLog(node.tell, node.driver.about, name, output)
         restored = tuple(
             replace(
                 lanes.restore(o, node.base_bucket),
@@ -157,7 +170,7 @@ class LocalReplicas:
             on_step=node.settings.on_step,
             on_restarted=spark.lane_restarted,
             settled=spark.settled,
-            tell=node.events.tell,
+            tell=node.tell,
             on_damaged=node.damages.found,
             on_append=node.notify,
         )
@@ -226,7 +239,7 @@ class LocalReplicas:
         if isinstance(host, ReplicaHost):
             for stream in host.machine.outputs:
                 self.phases.pop(stream, None)
-        self._node.events.tell("replica_closed", kind=name, machine=name)
+        self._node.tell("replica_closed", kind=name, machine=name)
         threading.Thread(target=self._forget, args=(name, engine), daemon=True).start()
 
     def _forget(self, name: str, engine: LiveEngine) -> None:

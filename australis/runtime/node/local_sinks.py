@@ -93,7 +93,7 @@ class LocalSinks:
             node.driver.post,
             on_error,
             lambda: self._went_on(machine),
-            node.events.tell,
+            node.tell,
             self._port.log_damaged,
         )
         self.followers[machine] = follower

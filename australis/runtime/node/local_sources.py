@@ -156,7 +156,7 @@ class LocalSources:
             began=self._began,
             room=lambda: self._has_room(stream, log, machine),
             member=member,
-            tell=node.events.tell,
+            tell=node.tell,
             max_connections=self._max_connections,
         )
 
@@ -168,7 +168,7 @@ class LocalSources:
         state = node.layout.source(stream)
         max_bytes = node.options.bounds_of(stream).max_bytes
         port = PairedSource(
-            *(name, source, log, state, node.driver.post, node.events.tell, node.failed),
+            *(name, source, log, state, node.driver.post, node.tell, node.failed),
             max_bytes,
         )
         machine = SourceMember(

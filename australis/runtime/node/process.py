@@ -11,57 +11,38 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import shutil
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
-from australis.deployment.check import check
+from australis.deployment.check import check, check_name
 from australis.deployment.cluster import LOOPBACK, Cluster, steward_machine
+from australis.deployment.definition import Definition, cluster_for
 from australis.deployment.deployed import Deployment, from_cluster
-from australis.deployment.sinks import readers
 from australis.diagram.model import Diagram
 from australis.kernel.durations import SECOND
 from australis.kernel.errors import (
     AustralisError,
-    Damaged,
     OperatorFailed,
     Stopped,
     UserError,
     unknown_name,
 )
-from australis.kernel.machine import Event, Message, SetTimer
 from australis.node.admission import HEARTBEATS_PER_PERIOD, Limits, connection_limit
-from australis.node.hosts import (
-    ClientHost,
-    LogHost,
-    ReplicaHost,
-)
+from australis.node.control import found_progress
 from australis.node.machine import NodeMachine
-from australis.protocols.change.messages import Deployed
-from australis.protocols.dpc.effects import (
-    AnnounceClock,
-    AnnounceDifference,
-    AnnounceLease,
-    AnnounceLoss,
-    AnnouncePhase,
-    AnnounceWentBack,
-    LogDamaged,
-    Rewired,
-    Started,
-)
+from australis.protocols.change.events import FindProgress
 from australis.protocols.dpc.outputs import Output
 from australis.protocols.dpc.topology import (
     Topology,
-    dpc_options,
-    leases_of,
-    pairs_of,
-    waiting,
-    wired,
 )
 from australis.runtime.certs import load as load_credentials
 from australis.runtime.checks import check_parts
@@ -71,39 +52,31 @@ from australis.runtime.json_values import iso_time
 from australis.runtime.listener import raise_descriptor_limit
 from australis.runtime.logs import SharedLog
 from australis.runtime.node import status, wire
-from australis.runtime.node.clocks import Clocks, WallWatch
-from australis.runtime.node.context import NodeContext
+from australis.runtime.node.application import Application, NodeServices
+from australis.runtime.node.applications import DIRECTORY as APPLICATIONS
+from australis.runtime.node.applications import Applications, read_diagram
+from australis.runtime.node.clocks import WallWatch
 from australis.runtime.node.control import Control, WantedChange
-from australis.runtime.node.damaged import Damages
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
 from australis.runtime.node.entries import Entries
-from australis.runtime.node.events import ERROR, INFO, WARNING, Events
-from australis.runtime.node.exchange import SnapshotExchange
+from australis.runtime.node.events import ERROR, Events
 from australis.runtime.node.feed import SourceFeed
 from australis.runtime.node.links import connect, greeted
-from australis.runtime.node.local_replicas import LocalReplicas
-from australis.runtime.node.local_sinks import LocalSinks
-from australis.runtime.node.local_sources import LocalSources
+from australis.runtime.node.local_replicas import find_schemas
 from australis.runtime.node.memory import spark_settings
+from australis.runtime.node.network import HOME, Network, in_space
 from australis.runtime.node.paired import (
     PairedSource,
 )
-from australis.runtime.node.phase_log import (
-    tell_differences,
-    tell_loss,
-    tell_went_back,
-)
-from australis.runtime.node.router import Router
-from australis.runtime.node.server import NodeServer
+from australis.runtime.node.server import NodeServer, ask
 from australis.runtime.node.settings import Layout, NodeSettings
 from australis.runtime.node.sinks import SinkFollower
 from australis.runtime.node.spark_home import SparkHome
 from australis.runtime.node.spark_lanes import SparkLanes
 from australis.runtime.node.trace import TraceFile
 from australis.runtime.node.transport import NodeConnection
-from australis.runtime.node.waits import Waits, of_wait
 from australis.runtime.node.watch import Watch
 from australis.runtime.processes import outlive
 from australis.runtime.sinks import SinkWriter
@@ -146,7 +119,6 @@ class Node:
         self.changed = threading.Condition()
         """Notified when a log or a sink has advanced, and when a component has failed."""
         self._cluster = cluster
-        self._diagram = diagram
         self._base = base
         self._settings = settings
         self._place = place = cluster.nodes[name]
@@ -155,74 +127,21 @@ class Node:
         self._directory = directory or base / cluster.state / name
         self._layout = Layout(self._directory, flat=directory is not None)
         self.state = NodeDirectory(cluster, name, base, self._layout)
-        self._options = dpc_options(cluster, diagram)
-        if not settings.tentative:
-            self._options = waiting(self._options)
-        kept = {f"kept {stream}": stream for stream in settings.keep}
-        clients = readers(cluster, diagram) | kept
-        self._readers = clients
         self.events = Events(self._directory, name)
         self._lock = DirectoryLock(self.state.lock)
         self._access: Access | None = None
         """How it proves who it is to other nodes, once it has opened."""
         self._clock = shifted_clock()
         self._entries = Entries(name)
-        self._machines = NodeMachine(name)
-        per_s = HEARTBEATS_PER_PERIOD * SECOND / cluster.heartbeat_us
-        self._driver = Driver(self._machines, self._failed, self._clock, self._entries.next, per_s)
-        self._control = self._open_control() if settings.listen and cluster.keepers else None
-        first = from_cluster(diagram.name, cluster)
-        self.deployment = first if self._control is None else self._control.known()
-        self.topology = self._topology(self.deployment)
-        self._router = Router(cluster, name, self.topology, self._driver, self.events)
+        self._driver = self._new_driver(self._failed)
+        self._machines = self._driver.node
+        self._network = Network(cluster, name, self.events)
         self.digest = ""
         """The digest of what nodes must have in common: the diagram, its functions, the epoch."""
-        self._exchange = SnapshotExchange(
-            name,
-            self._directory / "snapshots",
-            self.topology,
-            self._router.places,
-            self._connect,
-            self._driver,
-            self.events.tell,
-            self._failed,
-            self.log_damaged,
-        )
-        self._clocks = Clocks(
-            name, self._router.places, cluster.sources_on, cluster.clock_bound_us, self.events.tell
-        )
-        self._damages = Damages(self.events.tell, self._driver.about)
-        self._wall = WallWatch(self.events.tell, cluster.sources_on(name))
-        self._waits = Waits(self.events.tell, self._clocks.off)
-        self._watch = Watch(self._driver, self.events.tell, self._failed, [self._look])
-        self._context = context = NodeContext(
-            cluster,
-            diagram,
-            name,
-            base,
-            settings,
-            self._layout,
-            self.state,
-            self._options,
-            self.topology,
-            self.events,
-            self._clock,
-            self._machines,
-            self._driver,
-            self._damages,
-            self._failed,
-            self._notify,
-        )
-        self._sources = LocalSources(context, self, self._unread)
-        self._sinks = LocalSinks(context, self, self.find_log)
-        self._server: NodeServer | None = None
-        self._metrics: MetricsServer | None = None
-        self._started_us = self._clock.now()
-        self._started_at = time.monotonic()
-        own = {} if directory is not None else spark_settings(self._place.memory_mb)
+        own = {} if directory is not None else spark_settings(place.memory_mb)
         self._spark = SparkHome(
             self.state,
-            self._place.master,
+            place.master,
             f"australis {self.cluster} {name}"
             if directory is None
             else f"australis {diagram.name}",
@@ -231,9 +150,41 @@ class Node:
             settings.spark,
             settings.on_step,
         )
-        self._replicas = LocalReplicas(context, self, self._exchange, self._spark, self.find_log)
+        self._services = NodeServices(
+            name,
+            settings,
+            base,
+            self._clock,
+            self.events.tell,
+            self._network,
+            self._spark,
+            self._connect,
+            self._notify,
+        )
+        self._applications = Applications(
+            self._services,
+            cluster,
+            self._directory / APPLICATIONS,
+            self._new_driver,
+            self._find_definition,
+            self._connection_limit,
+        )
+        self._control = self._open_control(diagram) if settings.listen and cluster.keepers else None
+        self._home = self._open_home(diagram)
+        self._wall = WallWatch(self.events.tell, cluster.sources_on(name))
+        self._watch = Watch(self._driver, self.events.tell, self._failed, [self._look])
+        self._server: NodeServer | None = None
+        self._metrics: MetricsServer | None = None
+        self._started_us = self._clock.now()
+        self._started_at = time.monotonic()
         self._incarnation = 0
         self._closed = False
+
+    def _new_driver(self, failed: Callable[[BaseException], None]) -> Driver:
+        """A driver for the machines of an application."""
+        per_s = HEARTBEATS_PER_PERIOD * SECOND / self._cluster.heartbeat_us
+        machines = NodeMachine(self.name)
+        return Driver(machines, failed, self._clock, self._entries.next, per_s)
 
     # --- starting -----------------------------------------------------------------------
 
@@ -248,13 +199,14 @@ class Node:
         return self
 
     def _open(self) -> None:
+        home = self._home
         if self._cluster.epoch_us is None:
             raise UserError(
                 "says no 'epoch': no tuple is older than this time (`australis up` fills it in)",
                 name=self.cluster,
                 place=self._cluster.place,
             )
-        check_parts(self._diagram, self._base, self._sources.names)
+        check_parts(home.diagram, self._base, home.sources.names)
         if self._layout.flat:
             self.state.open()
         make_directory(self._directory)
@@ -272,89 +224,52 @@ class Node:
             token = keep_token(self._base / self._cluster.state)
             self._access = dataclasses.replace(token, node=self.name)
         functions = self._refuse_unsound()
-        self._replicas.find_schemas(computes=self._computes)
+        home.find_schemas()
         if self._settings.fresh:
             self.state.clear()
             self.events.open()
-        paced = self._sources.names and not self._settings.bounded
+        paced = home.sources.names and not self._settings.bounded
         began = self._clock.now if paced else None
-        began_us = self.state.claim(self._diagram, functions, began)
-        if self._computes and self._place.engine == "spark":
-            self.state.save_schemas(self.schemas)
-        self._exchange.clear()
+        began_us = self.state.claim(home.diagram, functions, began)
+        if home.computes and self._place.engine == "spark":
+            self.state.save_schemas(home.schemas)
         self._incarnation = self.state.next_incarnation()
         self._entries.begin(self._incarnation)
         if self._place.trace:
             self._driver.trace = TraceFile(self._directory, self.name)
-        first: dict[str, Event] = {}
-        first |= self._replicas.open(self.deployment, self.topology, self._incarnation)
-        first |= self._sources.open(self._incarnation, began_us, self._connection_limit())
-        first |= self._sinks.open(self._incarnation, self.schemas)
+        first = home.open(self._incarnation, began_us, self._connection_limit())
         if self._control is not None:
-            first |= self._control.open(self._incarnation, self._machines, self, self._clock.now)
+            first |= self._control.open(self._incarnation, self._machines, home)
         if self._settings.listen:
-            self._router.open(self._connect)
+            self._network.open(self._connect)
             self._server = self._listen()
             self._open_metrics()
         self._tell_started()
         if self._server is not None:
             self._server.start()
-        for engine in self.engines.values():
-            engine.start()
+        home.start_engines()
         self._driver.start(first)
-        self._rewire(self.deployment)
-        self._router.begin()
-        self._sinks.start()
-        self._sources.start()
+        self._network.begun = True
+        home.start()
         if self._control is not None:
+            self._applications.start()
+            for deployment in self._control.applications():
+                self._applications.adopt(deployment)
             self._control.start()
         if self._settings.listen:
             self._watch.start()
 
-    @property
-    def _computes(self) -> bool:
-        return bool(self.deployment.on(self.name))
-
-    @property
-    def base_bucket(self) -> int:
-        """The bucket before the first one."""
-        return self._context.base_bucket
-
-    @property
-    def schemas(self) -> dict[str, Schema]:
-        """The schemas of all streams that this node knows."""
-        return self._replicas.schemas
-
-    @property
-    def sources(self) -> dict[str, SourceFeed]:
-        """The sources that are read here and have no standby."""
-        return self._sources.alone
-
-    @property
-    def pairs(self) -> dict[str, PairedSource]:
-        """The sources with two proxies that have one of them here."""
-        return self._sources.pairs
-
-    @property
-    def sinks(self) -> dict[str, SinkFollower]:
-        """The sinks that run here, by client proxy."""
-        return self._sinks.followers
-
-    @property
-    def engines(self) -> dict[str, LiveEngine]:
-        """The engines of the replicas that run here."""
-        return self._exchange.engines
-
     def _refuse_unsound(self) -> dict[str, str]:
         """Refuse the state of another diagram; returns the digests of the diagram's functions."""
         outlive(self.state.spark_pid)
-        functions = function_digests(self._diagram, self._base)
+        diagram = self._home.diagram
+        functions = function_digests(diagram, self._base)
         if self._layout.flat and not self._settings.fresh:
-            self.state.refuse_other(self._diagram, functions)
+            self.state.refuse_other(diagram, functions)
         elif not self._layout.flat:
             remedy = "remove the state of every node to begin anew, or name another 'state'"
-            self.state.refuse_other(self._diagram, functions, remedy)
-        self.digest = digest(self._diagram, functions, self._context.epoch_us)
+            self.state.refuse_other(diagram, functions, remedy)
+        self.digest = digest(diagram, functions, self._home.epoch_us)
         return functions
 
     def _tell_started(self) -> None:
@@ -369,55 +284,123 @@ class Node:
             machines=list(self._machines.hosts),
         )
 
-    # --- a deployment that changes ------------------------------------------------------------
+    # --- the application of the cluster file ------------------------------------------------
 
-    def _open_control(self) -> Control:
+    def _open_home(self, diagram: Diagram) -> Application:
+        first = from_cluster(diagram.name, self._cluster)
+        deployment = first if self._control is None else self._control.known()
+        return Application(
+            *(self._services, HOME, self._cluster, diagram, deployment, self._layout),
+            *(self._driver, self._failed),
+        )
+
+    @property
+    def deployment(self) -> Deployment:
+        """The newest deployment that this node knows."""
+        return self._home.deployment
+
+    @property
+    def topology(self) -> Topology:
+        """Who reads whom in that deployment."""
+        return self._home.topology
+
+    @property
+    def base_bucket(self) -> int:
+        """The bucket before the first one."""
+        return self._home.base_bucket
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        """The schemas of all streams that this node knows."""
+        return self._home.schemas
+
+    @property
+    def sources(self) -> dict[str, SourceFeed]:
+        """The sources that are read here and have no standby."""
+        return self._home.sources.alone
+
+    @property
+    def pairs(self) -> dict[str, PairedSource]:
+        """The sources with two proxies that have one of them here."""
+        return self._home.sources.pairs
+
+    @property
+    def sinks(self) -> dict[str, SinkFollower]:
+        """The sinks that run here, by client proxy."""
+        return self._home.sinks
+
+    @property
+    def engines(self) -> dict[str, LiveEngine]:
+        """The engines of the replicas that run here."""
+        return self._home.engines
+
+    @property
+    def logs(self) -> dict[str, SharedLog]:
+        """All logs of this node, by stream: those of sources first."""
+        return self._home.logs
+
+    def follow(
+        self, stream: str, writer: SinkWriter, on_error: Callable[[BaseException], None]
+    ) -> None:
+        """Let a program of this process follow a stream, from the first tuple that is kept."""
+        self._home.follow(stream, writer, on_error)
+
+    def await_lanes(self) -> None:
+        """Wait until the lanes of all replicas have started, or a component has failed."""
+        while not self._home.lanes_started:
+            self.check()
+            with self.changed:
+                self.changed.wait(0.05)
+        self._spark.lanes_started()
+
+    def output(self, stream: str) -> Output:
+        """An output that a replica on this node computes."""
+        return self._home.output(stream)
+
+    def wait_of(self, stream: str) -> dict[str, Any]:
+        """The input that holds back an output of this node."""
+        return self._home.wait_of(stream)
+
+    def push(self, source: str, rows: Any) -> None:
+        """Give rows to a push source on this node; they are durable when this returns."""
+        self._home.sources.push(source, rows)
+
+    # --- deployments that change --------------------------------------------------------------
+
+    def _open_control(self, diagram: Diagram) -> Control:
         return Control(
             self.name,
             tuple(self._cluster.nodes),
             self._cluster.keepers,
             self._directory / "control",
-            from_cluster(self._diagram.name, self._cluster),
+            from_cluster(diagram.name, self._cluster),
             self._driver,
             self.events.tell,
             self._adopt,
+            self._find_progress,
         )
 
-    def _topology(self, deployment: Deployment) -> Topology:
-        return wired(self._diagram, deployment, self._readers, pairs_of(self._cluster))
-
     def _adopt(self, deployment: Deployment) -> None:
-        """Follow a newer deployment: open and close replicas, and rewire all machines."""
-        if deployment.version <= self.deployment.version:
-            return
-        self.deployment, self.topology = deployment, self._topology(deployment)
-        self._exchange.topology = self.topology
-        self._router.rewire(self.topology)
-        self._replicas.follow(deployment, self.topology, self._opened)
-        self._rewire(deployment)
-        self._router.tell_clients(steward_machine(self.name), Deployed(deployment))
+        """Follow a newer deployment."""
+        if deployment.application == self._home.deployment.application:
+            self._home.follow_deployment(deployment)
+        else:
+            self._applications.adopt(deployment)
 
-    def _opened(self, host: ReplicaHost, started: Started) -> None:
-        """A replica has been opened while this node runs; called on the driver's thread."""
-        if host.name not in (r.name for r in self.topology.replicas):
-            self._replicas.follow(self.deployment, self.topology, self._opened)
-            return
-        self._machines.open(host)
-        self._driver.post(host.name, started)
-        self._rewire(self.deployment)
-        self.events.tell("replica_opened", kind=host.name, machine=host.name)
+    def _find_progress(self, effect: FindProgress) -> None:
+        """Find out how far a replica here is, on the thread that drives it."""
+        home = effect.application == self._home.deployment.application
+        one = self._home if home else self._applications.running.get(effect.application)
+        steward = steward_machine(self.name)
 
-    def _rewire(self, deployment: Deployment) -> None:
-        """Tell all machines of this node whom they read and serve now."""
-        topology = self.topology
-        parts: dict[str, Any] = {r.name: r for r in topology.replicas}
-        parts |= {c.name: c for c in topology.clients}
-        for stream, consumers in topology.sources.items():
-            parts |= dict.fromkeys(self._cluster.source_machines[stream], consumers)
-        leases = leases_of(self._cluster, self._diagram, topology)
-        roles = topology.joining, topology.leaving
-        for name in [name for name in self._machines.hosts if name in parts]:
-            self._driver.post(name, Rewired(deployment.version, parts[name], *roles, leases))
+        def find() -> None:
+            assert one is not None
+            now, machines = self._clock.now(), one.driver.node
+            found = found_progress(effect, one.deployment, self.name, machines, now)
+            self._driver.post(steward, found)
+
+        if one is not None:
+            one.driver.call(find)
 
     def change(self, what: dict[str, Any], caller: str | None = None) -> dict[str, Any]:
         """Begin a change of the deployment for an operator; returns what was begun."""
@@ -430,109 +413,112 @@ class Node:
                 raise unknown_name(node, self._cluster.nodes, sentence, heading="nodes")
         by = caller or "the holder of the token"
         self.events.tell("change_wanted", kind=wanted.fragment, by=by, **what)
-        return self._control.want(wanted.fragment, wanted.add, wanted.drop)
+        application = wanted.application or self._home.deployment.application
+        return self._control.want(application, wanted.fragment, wanted.add, wanted.drop)
 
-    def follow(
-        self, stream: str, writer: SinkWriter, on_error: Callable[[BaseException], None]
-    ) -> None:
-        """Let a program of this process follow a stream, from the first tuple that is kept."""
-        self._sinks.follow(stream, writer, on_error)
+    # --- applications ---------------------------------------------------------------------------
 
-    def _unread(self, stream: str, log: SharedLog) -> int:
-        return max((e.lanes.unread(stream, log) for e in self.engines.values()), default=0)
+    def about_applications(self, kind: str, body: bytes, caller: str | None) -> Any:
+        """Submit or withdraw an application, or keep or give the definition of one."""
+        control = self._control
+        if control is None:
+            raise UserError("has no keepers, so nothing can change", name=self.cluster)
+        match kind:
+            case "define":
+                definition = msgspec.msgpack.decode(body, type=Definition)
+                definition.check()
+                control.keep_definition(definition)
+                return definition.digest
+            case "definition":
+                known = control.definition(msgspec.msgpack.decode(body, type=str))
+                return None if known is None else msgspec.to_builtins(known)
+            case "withdraw":
+                name = msgspec.msgpack.decode(body, type=str)
+                self._known_application(name)
+                self._tell_wanted("withdraw_wanted", name, caller)
+                return control.withdraw(name)
+            case _:
+                definition, wanted = msgspec.msgpack.decode(
+                    body, type=tuple[Definition, Deployment]
+                )
+                self._tell_wanted("submit_wanted", wanted.application, caller)
+                return self._submit(control, definition, wanted)
 
-    def await_lanes(self) -> None:
-        """Wait until the lanes of all replicas have started, or a component has failed."""
-        lanes = [engine.lanes for engine in self.engines.values()]
-        while not all(one.started for one in lanes):
-            self.check()
-            with self.changed:
-                self.changed.wait(0.05)
-        self._spark.lanes_started()
+    def _tell_wanted(self, event: str, application: str, caller: str | None) -> None:
+        by = caller or "the holder of the token"
+        self.events.tell(event, kind=application, application=application, by=by)
 
-    # --- the ports that all hosts share -----------------------------------------------------
+    def _known_application(self, name: str) -> None:
+        known = self._applications.status()
+        if name == self._home.deployment.application:
+            sentence = "is the application of the cluster file: it ends with the cluster"
+            raise UserError(sentence, name=name)
+        if name not in known:
+            sentence = "is not an application of this cluster"
+            raise unknown_name(name, known, sentence, heading="applications")
 
-    def send(self, sender: str, to: str, message: Message) -> None:
-        """Send a machine's message, to this node or another."""
-        self._router.send(sender, to, message)
+    def _submit(
+        self, control: Control, definition: Definition, wanted: Deployment
+    ) -> dict[str, Any]:
+        """Let an application run once a majority of nodes has its definition."""
+        if wanted.application == self._home.deployment.application:
+            raise UserError("is the application of the cluster file", name=wanted.application)
+        definition.check()
+        check_name(wanted.application)
+        scratch = self._directory / APPLICATIONS / ".submitted"
+        diagram = read_diagram(definition, scratch)
+        check(cluster_for(self._cluster, definition, wanted), diagram)
+        schemas = find_schemas(diagram, self._place.engine, self._spark.session, self._base)
+        shutil.rmtree(scratch, ignore_errors=True)
+        definition = replace(definition, schemas={s: str(one) for s, one in schemas.items()})
+        control.keep_definition(definition)
+        self._spread(definition)
+        return control.submit(replace(wanted, definition=definition.digest))
 
-    def set_timer(self, machine: str, effect: SetTimer) -> None:
-        """Set a timer of a machine of this node."""
-        self._driver.set_timer(machine, effect)
+    def _spread(self, definition: Definition) -> None:
+        """Have a majority of nodes keep a definition."""
+        nodes = list(self._cluster.nodes)
 
-    def shares_logs(self, machine: str) -> bool:
-        """Whether a machine reads the logs of this node without a copy.
+        def keep(node: str) -> bool:
+            try:
+                with self._connect(node) as connection:
+                    return bool(ask(connection, "define", definition) == definition.digest)
+            except (AustralisError, OSError):
+                return False
 
-        Sinks do. Of replicas only those without tentative lanes: a warm query may still have to
-        read what its stable query has acknowledged, and what has left the log since.
-        """
-        host = self._machines.hosts.get(machine)
-        reads = isinstance(host, ReplicaHost) and not self._settings.tentative
-        return reads or isinstance(host, ClientHost)
+        others = [node for node in nodes if node != self.name]
+        with ThreadPoolExecutor(max(1, len(others))) as pool:
+            keep_it = 1 + sum(pool.map(keep, others))
+        if 2 * keep_it <= len(nodes):
+            raise UserError(
+                f"is known to {keep_it} of {len(nodes)} nodes only, and a majority must keep it:"
+                " start the others",
+                name=definition.application,
+            )
 
-    def phase_changed(self, machine: str, effect: AnnouncePhase) -> None:
-        """Record a phase change."""
-        self._replicas.phases[effect.output].changed(effect)
-
-    def logs_differ(self, machine: str, effect: AnnounceDifference) -> None:
-        """Record that replicas' logs differ, or agree again, with the operators that wrote them."""
-        plan = self.topology.plans.get(effect.stream)
-        operators = [o.name for o in plan.operators] if plan is not None else []
-        tell_differences(self.events.tell, self._driver.about(), machine, effect, operators)
-
-    def state_lost(self, machine: str, effect: AnnounceLoss) -> None:
-        """Record that an output cannot go on; if that is for good, this node ends."""
-        why = tell_loss(self.events.tell, self._driver.about(), machine, effect)
-        if not effect.waits_for:
-            self._failed(Stopped(why))
-
-    def clock_is_off(self, machine: str, effect: AnnounceClock) -> None:
-        """Record that another node's clock is off, or agrees again."""
-        self._clocks.announced(effect, self._driver.about())
-
-    def source_went_back(self, machine: str, effect: AnnounceWentBack) -> None:
-        """Record that the log of a source has gone back, or is as it was again."""
-        tell_went_back(self.events.tell, self._driver.about(), machine, effect)
-
-    def log_damaged(self, machine: str, stream: str, error: Damaged) -> None:
-        """Record that a bucket of a log is damaged; the log lets go of it."""
-        own = stream in self._cluster.source_machines
-        logs = self._layout.lanes(machine) / "logs" / stream
-        self._damages.found(stream, error, self._layout.source_log(stream) if own else logs)
-        if error.bucket is not None:
-            self._driver.post(machine, LogDamaged(stream, error.bucket), self._driver.entry)
-
-    def lease_changed(self, machine: str, effect: AnnounceLease) -> None:
-        """Record that a log no longer waits for a consumer, or does so again."""
-        self.events.tell(
-            "lease_lapsed" if effect.lapsed else "lease_renewed",
-            level=WARNING if effect.lapsed else INFO,
-            kind=f"{effect.stream} {effect.consumer}",
-            **self._driver.about(),
-            stream=effect.stream,
-            consumer=effect.consumer,
-            silent_s=round(effect.silent_us / SECOND, 1),
-            acknowledged=effect.acknowledged,
-        )
-
-    def find_log(self, machine: str, stream: str) -> SharedLog:
-        """The log of a stream that a machine of this node keeps."""
-        host = self._machines.hosts[machine]
-        assert isinstance(host, LogHost), f"'{machine}' keeps no log"
-        log = host.log(stream)
-        assert isinstance(log, SharedLog)
-        return log
-
-    @property
-    def logs(self) -> dict[str, SharedLog]:
-        """All logs of this node, by stream: those of sources first."""
-        computed = {
-            output.stream: self.engines[r.name].log(output.stream)
-            for r in self.topology.replicas
-            if r.name in self.engines
-            for output in r.outputs
-        }
-        return self._sources.logs | computed
+    def _find_definition(self, digest: str) -> Definition:
+        """A definition that this node or another one has."""
+        assert self._control is not None
+        known = self._control.definition(digest)
+        for node in self._cluster.nodes:
+            if known is not None:
+                return known
+            if node == self.name:
+                continue
+            try:
+                with self._connect(node) as connection:
+                    found = ask(connection, "definition", digest)
+            except (AustralisError, OSError):
+                continue
+            if found is not None:
+                known = msgspec.convert(found, Definition)
+                if known.digest != digest:
+                    known = None
+                    continue
+                self._control.keep_definition(known)
+        if known is None:
+            raise Stopped(f"no node that answers has the definition {digest}")
+        return known
 
     def _notify(self) -> None:
         with self.changed:
@@ -560,9 +546,9 @@ class Node:
 
     def _connection_limit(self) -> int:
         """The largest number of connections of each listener of this node."""
-        here = self._sources.names
-        sources = [s for s in self._diagram.sources if s.kind == "tcp" and s.name in here]
-        listeners = len(sources) + self._settings.listen
+        here = self._home.sources.names
+        tcp = [s for s in self._home.diagram.sources if s.kind == "tcp" and s.name in here]
+        listeners = len(tcp) + self._settings.listen
         return connection_limit(raise_descriptor_limit(), listeners)
 
     def _open_metrics(self) -> None:
@@ -572,7 +558,7 @@ class Node:
         from australis.runtime.node.metrics import NO_PROCESS, MetricsServer, metrics
 
         def ask() -> Iterator[Metric]:
-            return metrics(self.status(), self._clock.now(), self._diagram.buckets)
+            return metrics(self.status(), self._clock.now(), self._home.diagram.buckets)
 
         try:
             self._metrics = MetricsServer(
@@ -586,80 +572,47 @@ class Node:
 
     def knows(self, caller: str) -> bool:
         """Whether a certificate of this name belongs to this cluster."""
-        return self._router.rights.knows(caller)
+        return self._network.rights.knows(caller)
 
     def longest(self, caller: str | None, kind: str) -> int:
         """The longest body of a request; a `WireError` if the caller may not make it."""
-        return self._router.longest(caller, kind)
+        return self._network.longest(caller, kind)
 
     def receive(self, caller: str | None, body: bytes) -> None:
         """Take a message for one of this node's machines."""
-        self._router.receive(caller, body, self.schemas, self._diagram.buckets)
+        self._network.receive(caller, body)
 
     def inbox(self, caller: str | None, client: str, incarnation: int) -> Iterable[list[bytes]]:
         """The stream of messages for a client in one of its incarnations."""
-        deployed = Deployed(self.deployment) if self._control is not None else None
-        return self._router.inbox(caller, client, incarnation, steward_machine(self.name), deployed)
+        space, name = in_space(client)
+        return self._application(space).inbox(caller, name, incarnation)
 
     def snapshot(self, caller: str | None, machine: str, stream: str) -> tuple[int, Path]:
         """The latest checkpoint of a lane, in a directory, for a node with a replica of it."""
-        return self._exchange.serve(caller, machine, stream)
+        space, name = in_space(machine)
+        return self._application(space).snapshot(caller, name, stream)
 
-    # --- what is here ---------------------------------------------------------------------
-
-    def output(self, stream: str) -> Output:
-        """An output that a replica on this node computes."""
-        for host in self._machines.hosts.values():
-            if isinstance(host, ReplicaHost) and stream in host.machine.outputs:
-                return host.machine.outputs[stream]
-        raise UserError(f"is not computed on '{self.name}'", name=stream)
-
-    def wait_of(self, stream: str) -> dict[str, Any]:
-        """The input that holds back an output of this node."""
-        return of_wait(self.output(stream), self._diagram.buckets, self._clock.now())
-
-    def push(self, source: str, rows: Any) -> None:
-        """Give rows to a push source on this node; they are durable when this returns."""
-        self._sources.push(source, rows)
+    def _application(self, space: str) -> Application:
+        """The application that runs here in this space."""
+        found = self._home if space == HOME else self._applications.running.get(space)
+        if found is None:
+            raise wire.WireError(f"'{wire.short(space)}' does not run on '{self.name}'")
+        return found
 
     # --- what people ask ------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
         """The status of the node."""
-        outputs = {
-            stream: status.of_output(
-                host.machine.outputs[stream],
-                self.engines[name],
-                self._replicas.phases[stream],
-                stream,
-                self._diagram.buckets,
-                self._clock.now(),
-            )
-            | {
-                "damaged": self._damages.status(stream),
-                "log_bytes": status.log_bytes(self._layout.lanes(name) / "logs" / stream),
-            }
-            for name, host in list(self._machines.hosts.items())
-            if isinstance(host, ReplicaHost) and name in self.engines
-            for stream in host.machine.outputs
-        }
         return {
             "cluster": self.cluster,
             "node": self.name,
-            "schemas": {stream: str(self.schemas[stream]) for stream in outputs},
             "started_at": iso_time(self._started_us),
             "up_s": round(time.monotonic() - self._started_at, 1),
             "clock_us": self._clock.now(),
             "clock_jumped_s": self._wall.jumped_s,
-            "choices": status.of_choices(self._options),
-            "deployment": msgspec.to_builtins(self.deployment),
-            "outputs": outputs,
-            "sources": self._sources.status(),
-            "sinks": {name: status.of_sink(one) for name, one in list(self.sinks.items())},
-            "clocks": self._clocks.status(
-                [host.machine for host in list(self._machines.hosts.values())], self._clock.now()
-            ),
-            **self._router.status(),
+            **self._home.status(),
+            "applications": self._applications.status(),
+            "links": self._network.status(),
             **status.of_refusals(self._server),
             "overflowed": self._driver.overflowed,
             "over_budget": {rank.name.lower(): n for rank, n in self._driver.dropped.items()},
@@ -669,7 +622,7 @@ class Node:
 
     def fault(self, what: dict[str, Any], caller: str | None = None) -> str:
         """Inject a network fault between this node and another, or end it."""
-        self._router.fault(what, caller)
+        self._network.fault(what, caller)
         return "done"
 
     # --- looking after itself ----------------------------------------------------------------
@@ -677,11 +630,9 @@ class Node:
     def _look(self) -> None:
         """Look once a second at the clock, and at who waits for whom."""
         self._wall.look()
-        now_us, buckets = self._clock.now(), self._diagram.buckets
-        hosts = [h for h in list(self._machines.hosts.values()) if isinstance(h, ReplicaHost)]
-        outputs = {name: out for host in hosts for name, out in host.machine.outputs.items()}
-        self._waits.look(outputs, buckets, now_us)
-        for name, feed in self._sources.feeds.items():
+        self._home.look()
+        self._applications.look()
+        for name, feed in self._home.sources.feeds.items():
             self._wall.look_at(name, feed.proxy.stats.ahead_us)
 
     # --- stopping --------------------------------------------------------------------------
@@ -734,14 +685,14 @@ class Node:
 
     def _stops(self) -> Iterator[list[Callable[[], None]]]:
         """The steps that stop what runs; those of one list may be taken side by side."""
-        yield self._sources.stops()
-        yield self._sinks.stops()
+        yield self._applications.stops()
+        yield from self._home.stops()
         self._closed = True
         self._driver.stop()
-        yield [self._router.close_inboxes]
+        yield [self._home.router.close_inboxes]
         yield [one.stop for one in (self._metrics, self._server) if one is not None]
-        yield [self._router.close_links]
-        yield [engine.lanes.close for engine in self.engines.values()]
+        yield [self._network.close]
+        yield self._home.close_lanes()
         yield [self._spark.close]
-        yield [self._sources.close]
+        yield [self._home.close]
         yield [self._driver.trace.close] if self._driver.trace is not None else []

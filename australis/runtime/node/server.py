@@ -95,6 +95,10 @@ class Answers(Protocol):
         """Begin a change of the deployment."""
         ...
 
+    def about_applications(self, kind: str, body: bytes, caller: str | None) -> Any:
+        """Submit or withdraw an application, or keep or give the definition of one."""
+        ...
+
 
 class NodeServer:
     """The server of one node."""
@@ -259,6 +263,8 @@ class NodeServer:
             case "change":
                 what = msgspec.msgpack.decode(body, type=dict[str, Any])
                 yield self._packed(self._answers.change(what, caller))
+            case "submit" | "withdraw" | "define" | "definition":
+                yield self._packed(self._answers.about_applications(kind, body, caller))
             case _:
                 raise AssertionError(f"nobody may ask for '{kind}'")
 

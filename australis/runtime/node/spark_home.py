@@ -106,3 +106,22 @@ class SparkHome:
         with suppress(Exception):  # a JVM that does not stop stays named: it is ended by its id
             self._session.stop()
             self._state.spark_pid.unlink(missing_ok=True)
+
+
+class SparkBranch:
+    """A session of its own for one application, on the Spark of a node."""
+
+    def __init__(self, home: SparkHome) -> None:
+        self.host = home.host
+        self.settled = home.settled
+        self.lane_restarted = home.lane_restarted
+        self._home = home
+        self._session: SparkSession | None = None
+        self._opening = threading.Lock()
+
+    def session(self) -> SparkSession:
+        """The session: queries of two applications may have the same names."""
+        with self._opening:
+            if self._session is None:
+                self._session = self._home.session().newSession()
+            return self._session

@@ -99,6 +99,7 @@ _deployment = strict(
     sets=many(_set),
     sources=many(tuple[Name, Name]),
     change=_change | None,
+    sinks=many(tuple[Name, Name]),
 )
 _reader = strict(ReaderProgress)
 _output = strict(OutputProgress, readers=many(_reader))

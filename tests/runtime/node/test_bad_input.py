@@ -273,7 +273,7 @@ def test_a_reader_that_never_reads(cluster: SmallCluster, monkeypatch: pytest.Mo
         beat = say("guest who sleeps", Heartbeat(1, number, (want,)))
         list(client.call("post", pack([beat])))
     goes_on(cluster)
-    guest = node._router._guests._all["guest who sleeps"].mailbox
+    guest = node._home.router._guests._all["guest who sleeps"].mailbox
     assert guest._bytes <= mailbox.MAX_QUEUED_BYTES
     assert next(stream) is not None
     reading.close()
@@ -334,7 +334,7 @@ def test_a_client_that_stops_reading_and_goes_on(
         waiting = c.nodes["a"].output("counts")
         c.until(lambda: waiting.end - waiting.trimmed_upto > 20)  # its log is kept
         for node in ("a", "b"):
-            assert c.nodes[node]._router._mailboxes["reader"]._bytes < 1 << 20
+            assert c.nodes[node]._home.router.mailboxes["reader"]._bytes < 1 << 20
             assert c.nodes[node]._driver.overflowed == 0
         assert c._subscription is not None
         assert len(c._subscription._driver._events) < 200

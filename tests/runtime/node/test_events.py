@@ -164,7 +164,7 @@ def test_what_a_node_tells(tmp_path: Path) -> None:
         c.stop("a")
         before = lines(tmp_path / "state" / "a")
         shutil.rmtree(tmp_path / "state" / "a")
-        c.until(lambda: not c.nodes["e1"]._router._links["a"].up)
+        c.until(lambda: not c.nodes["e1"]._network.links["a"].up)
         c.start("a")
         c.until(lambda: c.nodes["a"].output("counts").state.name == "STABLE")
         c.cut("a", "e1")
@@ -172,9 +172,9 @@ def test_what_a_node_tells(tmp_path: Path) -> None:
         c.nodes["a"]._failed(Stopped("as a test"))
         assert [str(error) for error in c.errors] == ["as a test"]
         c.errors.clear()
-        c.until(lambda: c.nodes["e1"]._router._links["a"].up)
+        c.until(lambda: c.nodes["e1"]._network.links["a"].up)
     assert before[0]["event"] == "started"
-    assert before[0]["machines"] == ["counts@a"]
+    assert before[0]["machines"] == ["counts@a", "keeper@a", "proposer@a", "steward@a"]
     assert before[-1]["event"] == "stopped"
     turns = [(e["was"], e["now"]) for e in before if e["event"] == "phase"]
     assert turns[0][0] == "recovering"

@@ -116,6 +116,10 @@ def _check_cluster(file: Path, *, as_json: bool, types: bool) -> None:
         click.echo(json.dumps(about | {"replicas": replicas} | _about(diagram, schemas)))
         return
     replicas_said = ", ".join(f"{f} on {' and '.join(n)}" for f, n in cluster.replicas.items())
+    if not cluster.diagram_path:
+        number = len(cluster.nodes)
+        click.echo(f"{file}: ok, the cluster {cluster.name} ({number} nodes), without a diagram")
+        return
     click.echo(
         f"{file}: ok, the cluster {cluster.name} ({len(cluster.nodes)} nodes; {replicas_said}) with"
         f" the diagram {cluster.diagram_path} ({_counts(diagram)})"

@@ -163,9 +163,22 @@ def _rows(name: str, node: dict[str, Any]) -> Iterator[Row]:
     since = f"{datetime.fromisoformat(node['started_at']).astimezone():%Y-%m-%d %H:%M:%S}"
     trouble = Text("; ".join(troubles(node)), style="red")
     head: Row = (name, since)
-    for row in [*_replicas(node), *_sources(node), *_sinks(node)] or [("nothing", "", "", "", "")]:
+    rows = [*_parts(node)]
+    for application, part in node.get("applications", {}).items():
+        rows += [(f"{application}.{row[0]}", *row[1:]) for row in _parts(part)]
+    for row in rows or [("nothing", "", "", "", "")]:
         yield (*head, *row, trouble)
         head, trouble = ("", ""), Text()
+
+
+def _parts(part: dict[str, Any]) -> Iterator[Row]:
+    """The rows of one application on a node."""
+    if part.get("failed"):
+        yield "", Text(part["failed"], style="red"), "", "", ""
+    if "outputs" in part:
+        yield from _replicas(part)
+        yield from _sources(part)
+        yield from _sinks(part)
 
 
 def _absent(node: dict[str, Any]) -> str | None:

@@ -157,6 +157,7 @@ class Cluster:
 
     name: str
     diagram_path: str
+    """The diagram that it runs from the beginning; empty if there is none."""
     state: str
     """The state directory, below which each node keeps its own."""
     max_delay_us: int = 3 * SECOND

@@ -196,7 +196,7 @@ class ClusterFile(Settings, frozen=True, kw_only=True):
     """The sections of a cluster file."""
 
     cluster: Any
-    diagram_path: Text = field(name="diagram")
+    diagram_path: Text = field(default="", name="diagram")
     state: Text = ""
     max_delay_us: Span = field(default=Span(Cluster.max_delay_us), name="max_delay")
     hop_us: Span | None = field(default=None, name="hop")
@@ -211,12 +211,18 @@ class ClusterFile(Settings, frozen=True, kw_only=True):
     operators: Names | None = None
     keepers: Names | None = None
     participants: Section[ParticipantSettings] = field(default_factory=dict)
-    replicas: Section[Nodes]
-    sources: Section[SourceHome]
+    replicas: Section[Nodes] = field(default_factory=dict)
+    sources: Section[SourceHome] = field(default_factory=dict)
     clients: Section[ClientSettings] = field(default_factory=dict)
     sinks: Section[SinkSettings] = field(default_factory=dict)
     tls: TlsSettings | None = None
     faults: Literal["allowed", "refused"] = "refused"
+
+    def __post_init__(self) -> None:
+        for setting in ("replicas", "sources", "sinks", "clients", "results"):
+            if not self.diagram_path and getattr(self, setting):
+                sentence = f"has '{setting}' without effect: it names no 'diagram'"
+                raise SettingError(setting, sentence)
 
 
 def load(text: str, file: str) -> Cluster:

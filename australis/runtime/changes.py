@@ -156,7 +156,10 @@ class Changes:
         }
         for node, part in parts.items():
             if part is not None and part["failed"] is not None:
-                raise Stopped(f"'{application}' fails on '{node}': {part['failed']}")
+                raise Stopped(
+                    f"'{application}' cannot run on '{node}', which tries again: {part['failed']};"
+                    f" `australis withdraw` takes it back"
+                )
         return all(part is not None and part["here"] for part in parts.values())
 
     def is_gone(self, application: str) -> bool:

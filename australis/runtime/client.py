@@ -158,6 +158,8 @@ class Change:
         return 0 if self.batch is None else int(self.batch.nbytes)
 
 
+NOTHING = Diagram("", (), ())
+"""The diagram of a cluster that has none of its own, only what is submitted to it."""
 _OPEN: set[Subscription] = set()
 
 
@@ -812,8 +814,10 @@ def load_cluster(path: Path | str, *, needs_epoch: bool = True) -> tuple[Cluster
 def load_files(path: Path | str) -> tuple[Cluster, Diagram, Path]:
     """The same by the files of the user alone, without the epoch that its state says."""
     cluster, base = load_nodes(path)
-    diagram = load_diagram(base / cluster.diagram_path)
-    diagram = seen_from_above(diagram, Path(cluster.diagram_path).parent)
+    diagram = NOTHING
+    if cluster.diagram_path:
+        diagram = load_diagram(base / cluster.diagram_path)
+        diagram = seen_from_above(diagram, Path(cluster.diagram_path).parent)
     check(cluster, diagram)
     diagram = placed(cluster, diagram)
     dpc_options(cluster, diagram)

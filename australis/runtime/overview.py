@@ -21,8 +21,6 @@ CATCHING_UP = "CATCHING_UP"
 """The state of an output whose lane works, and has not reached its inputs."""
 WAITING = "WAITING"
 """The state of an output that would be STABLE, and waits for an input."""
-LIVE = ("tcp", "push")
-"""The kinds of sources whose tuples are live; others are replayed, from any time."""
 CLOCK_S = 1.0
 """The difference of a node's clock to this machine's, beyond what is uncertain, that is trouble."""
 SILENT_S = 10.0
@@ -46,13 +44,34 @@ def overview(admin: AdminClient, diagram: Diagram, state: Path | None = None) ->
     answers = admin.ask_all(cluster.nodes, "status")
     now_us = time.time_ns() // 1000
     told = {name: answers[name] or {} for name in cluster.nodes}
-    buckets, kinds = diagram.buckets, {s.name: s.kind for s in diagram.sources}
-    sources: dict[str, dict[str, Any]] = {}
     for one in told.values():
         if one:
             one["clock_s"] = _clock_s(one["clock_us"], asked_us, now_us)
+    _judge(told, diagram.buckets, now_us)
+    for application in {app for one in told.values() for app in one.get("applications", {})}:
+        parts = {
+            node: part | {"clock_s": one["clock_s"]}
+            for node, one in told.items()
+            if (part := one.get("applications", {}).get(application)) is not None and part["here"]
+        }
+        sizes = [part["bucket_us"] for part in parts.values()]
+        if sizes:
+            _judge(parts, Buckets(sizes[0]), now_us)
+    nodes = {
+        name: {"answers": bool(told[name]), "address": place.address}
+        | told[name]
+        | ({} if state is None else _process(state, name, now_us))
+        for name, place in cluster.nodes.items()
+    }
+    return {"cluster": cluster.name, "at_us": now_us, "nodes": nodes}
+
+
+def _judge(told: dict[str, dict[str, Any]], buckets: Buckets, now_us: int) -> None:
+    """Add to what nodes tell of one application how far everything is behind, and for whom it waits."""
+    sources: dict[str, dict[str, Any]] = {}
+    for one in told.values():
         for name, source in one.get("sources", {}).items():
-            due_us = _due_us(source, one["clock_s"], now_us, buckets, live=kinds[name] in LIVE)
+            due_us = _due_us(source, one["clock_s"], now_us, buckets, live=source["live"])
             source["behind_s"] = _behind_s(due_us, source, buckets)
             source["newest_us"] = max(due_us or 0, buckets.end(source["end"]))
             if source.get("leads") is not False or name not in sources:
@@ -77,13 +96,6 @@ def overview(admin: AdminClient, diagram: Diagram, state: Path | None = None) ->
             sink["behind_s"] = _behind_s(until_us, {"end": sink["upto"]}, buckets)
         for source in one.get("sources", {}).values():
             source.pop("newest_us", None)
-    nodes = {
-        name: {"answers": bool(told[name]), "address": place.address}
-        | told[name]
-        | ({} if state is None else _process(state, name, now_us))
-        for name, place in cluster.nodes.items()
-    }
-    return {"cluster": cluster.name, "at_us": now_us, "nodes": nodes}
 
 
 def _process(state: Path, name: str, now_us: int) -> dict[str, Any]:

@@ -249,6 +249,7 @@ class Application:
     def start(self) -> None:
         """Let the machines talk, the sinks write and the sources be read."""
         self._rewire(self.deployment)
+        self.router.begin()
         self._sinks.start()
         self._sources.start()
 

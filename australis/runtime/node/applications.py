@@ -82,6 +82,8 @@ class Applications:
         self._news: queue.Queue[str | None] = queue.Queue()
         self._failed: dict[str, _Failed] = {}
         self._opened_at: dict[str, float] = {}
+        self._opened: set[str] = set()
+        """Those that have been opened completely."""
         self.running: dict[str, Application] = {}
         self._thread = threading.Thread(target=self._run, name="applications", daemon=True)
         self._stopping = False
@@ -104,7 +106,7 @@ class Applications:
         for name, deployment in list(self._wanted.items()):
             if deployment.withdrawn:
                 continue
-            one = self.running.get(name)
+            one = self.running.get(name) if name in self._opened else None
             failed = self._failed.get(name)
             found[name] = {
                 "version": deployment.version,
@@ -183,6 +185,7 @@ class Applications:
         one.start_engines()
         driver.start(first)
         one.start()
+        self._opened.add(name)
         self._node.tell(
             "application_opened",
             kind=name,
@@ -227,6 +230,7 @@ class Applications:
 
     def _close(self, name: str) -> None:
         one = self.running.pop(name)
+        self._opened.discard(name)
         self._node.network.remove(name)
         for steps in stops_of(one):
             for error in side_by_side(steps):

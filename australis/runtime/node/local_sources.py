@@ -37,6 +37,8 @@ from australis.streams.buckets import END_OF_STREAM_US
 MAX_ROWS_AHEAD = 2_000_000
 """The largest number of tuples by which a source read at full speed is ahead of the node's
 lanes."""
+LIVE = ("tcp", "push")
+"""The kinds of sources whose tuples are live; others are replayed, from any time."""
 Unread = Callable[[str, SharedLog], int]
 """The number of tuples of a source that the slowest lane of the node has not processed."""
 
@@ -224,7 +226,9 @@ class LocalSources:
             | {"damaged": node.damages.status(stream)}
             for stream, feed in self.alone.items()
         }
-        return alone | {stream: self._status_of_pair(stream, now_us) for stream in self.pairs}
+        found = alone | {stream: self._status_of_pair(stream, now_us) for stream in self.pairs}
+        kinds = {source.name: source.kind for source in node.diagram.sources}
+        return {stream: one | {"live": kinds[stream] in LIVE} for stream, one in found.items()}
 
     def _status_of_pair(self, stream: str, now_us: int) -> dict[str, Any]:
         machine = self._member(stream)

@@ -81,8 +81,6 @@ class Network:
         self.links: dict[str, Link] = {}
         self.deaf: set[str] = set()
         """The nodes whose messages an injected fault drops."""
-        self.begun = False
-        """Whether machines have been started, so that messages are delivered."""
         self._cluster = cluster
         self._node = node
         self._events = events

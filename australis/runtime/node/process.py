@@ -249,7 +249,6 @@ class Node:
             self._server.start()
         home.start_engines()
         self._driver.start(first)
-        self._network.begun = True
         home.start()
         if self._control is not None:
             self._applications.start()
@@ -258,6 +257,19 @@ class Node:
             self._control.start()
         if self._settings.listen:
             self._watch.start()
+            if not self._cluster.diagram_path and self._place.engine == "spark":
+                self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Start Spark before an application needs it."""
+
+        def start() -> None:
+            try:
+                self._spark.session()
+            except Exception as error:
+                self._failed(error)
+
+        threading.Thread(target=start, name="warm-up", daemon=True).start()
 
     def _refuse_unsound(self) -> dict[str, str]:
         """Refuse the state of another diagram; returns the digests of the diagram's functions."""

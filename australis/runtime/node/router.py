@@ -81,6 +81,11 @@ class Router:
         self.places |= {r.name: node_of_machine(r.name) for r in topology.replicas}
         self.mailboxes = {client: Mailbox() for client in cluster.clients}
         self._guests = Guests()
+        self._begun = False
+
+    def begin(self) -> None:
+        """Deliver incoming messages from now on, since the machines have been started."""
+        self._begun = True
 
     def rewire(self, topology: Topology) -> None:
         """Let the machines of a newer topology talk too; what those before say is on its way."""
@@ -137,7 +142,7 @@ class Router:
             self._check_reads(caller, message)
         if rank is Rank.GUEST:
             self._guests.heard(route.sender, caller)
-        if not self._network.begun or (at or route.sender) in self._network.deaf:
+        if not self._begun or (at or route.sender) in self._network.deaf:
             return
         received = MessageReceived(route.sender, message)
         cause = entry_of(at, route.cause)

@@ -13,7 +13,7 @@ from australis.sim.dpc.store import SimLog
 from australis.sim.faults import Lie
 
 READ_BUCKETS = 3
-"""Of more buckets than these some have been read before they were lost."""
+"""All but so many of the newest buckets have been read before they are lost."""
 
 
 class DamageTold(Checker):
@@ -44,8 +44,13 @@ class DamageTold(Checker):
         self._lies.add((node, stream))
         if log.overwritten or log.mark > log.end:
             self._evident.add((node, stream))
-        if stream in self._topology.sources and lost > READ_BUCKETS:
+        if stream in self._topology.sources and self._has_tuples(stream, log.end, lost):
             self._gone_back.add(stream)
+
+    def _has_tuples(self, stream: str, end: int, lost: int) -> bool:
+        """Whether buckets that have been read and are lost behind `end` held tuples."""
+        read = range(end + 1, end + lost - READ_BUCKETS + 1)
+        return any(self._oracle.content(stream, number) is not None for number in read)
 
     def damaged(self, node: str, stream: str, error: Damaged) -> None:
         if (node, stream) not in self._lies:

@@ -97,6 +97,7 @@ from australis.runtime.token import NoToken, Unproven
 from australis.streams.schema import Schema, parse_schema
 
 if TYPE_CHECKING:
+    from australis.runtime.changes import Changes
     from australis.runtime.view import View
 
 MAX_QUEUED_CHANGES = 10_000
@@ -197,6 +198,13 @@ class Connection:
         view = cluster_for(self.cluster, definition, deployment)
         diagram = diagram_file.load(definition.diagram, definition.file)
         return Connection(view, diagram, self._base, self._identity, name)
+
+    @property
+    def admin(self) -> Changes:
+        """The applications of the cluster, and their changes."""
+        from australis.runtime.changes import Changes
+
+        return Changes(AdminClient(self.cluster, self._base, self._identity), self._base)
 
     def _of(self, stream: str) -> tuple[Connection, str]:
         """The connection to the application that a stream belongs to, and its name there."""

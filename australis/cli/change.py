@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ from australis.cli.kinds import FileKind, expect
 if TYPE_CHECKING:
     from australis.runtime.changes import Changes
 
+LOOK_S = 0.2
+STUCK_S = 90.0
+"""The time without a move after which it is said what stays."""
 FRAGMENT = click.argument("fragment")
 NO_WAIT = click.option("--no-wait", is_flag=True, help="Only begin it; the cluster goes on alone.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -144,3 +148,67 @@ def replicas(
         click.echo(json.dumps(said | {"nodes": [m.node for m in members], "phases": []}))
     else:
         click.echo(f"nothing to do: {fragment} runs on {places(members)}")
+
+
+@click.command()
+@FILE
+@click.argument("node")
+@NO_WAIT
+@IDENTITY
+@AS_JSON
+def drain(file: Path, node: str, no_wait: bool, identity: str | None, as_json: bool) -> None:
+    """Move all replicas away from NODE, one after the other, while clients read.
+
+    Nothing new goes there until `australis undrain`. Sources and sinks stay where they are; they are
+    named in the end. Ctrl-C leaves the moves to the cluster.
+
+    \b
+    Example:
+      australis drain examples/cluster.yaml b
+
+    Exit codes: 0 no replica is left, 1 some have nowhere to go, 2 wrong input.
+    """
+    changes = changes_of(file, identity)
+    began, said = time.monotonic(), -1
+    changes.drain(node)
+    left = changes.left_on(node)
+    moved_at = began
+    while left.replicas and not no_wait and time.monotonic() - moved_at < STUCK_S:
+        if len(left.replicas) != said:
+            said, moved_at = len(left.replicas), time.monotonic()
+            if not as_json:
+                told = ", ".join(left.replicas)
+                click.echo(f"{moved_at - began:7.1f} s  left on {node}: {told}", err=True)
+        time.sleep(LOOK_S)
+        left = changes.left_on(node)
+    seconds = round(time.monotonic() - began, 3)
+    if as_json:
+        about = {"node": node, "replicas": left.replicas, "others": left.others}
+        click.echo(json.dumps(about | {"seconds": seconds}))
+    elif left.replicas:
+        stay = ", ".join(left.replicas)
+        click.echo(f"{node} is being drained: {stay} still there after {seconds:.1f} s")
+    else:
+        rest = f"; {', '.join(left.others)} stay there" if left.others else ""
+        click.echo(f"no replica is left on {node} after {seconds:.1f} s{rest}")
+    if left.replicas and not no_wait:
+        sys.exit(1)
+
+
+@click.command()
+@FILE
+@click.argument("node")
+@IDENTITY
+@AS_JSON
+def undrain(file: Path, node: str, identity: str | None, as_json: bool) -> None:
+    """Let applications use NODE again; nothing moves back by itself.
+
+    \b
+    Example:
+      australis undrain examples/cluster.yaml b
+    """
+    changed = changes_of(file, identity).drain(node, drained=False)
+    if as_json:
+        click.echo(json.dumps({"node": node, "applications": changed}))
+    else:
+        click.echo(f"{node} may be used again")

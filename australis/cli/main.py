@@ -47,6 +47,10 @@ COMMANDS = {
     "down": LazyCommand(
         "australis.cli.cluster:down", "Stop the nodes of a cluster that run on this machine."
     ),
+    "drain": LazyCommand(
+        "australis.cli.change:drain",
+        "Move all replicas away from NODE, one after the other, while clients read.",
+    ),
     "draw": LazyCommand("australis.cli.diagrams:draw", "Draw a diagram, as text or SVG."),
     "elasticity": LazyCommand(
         "australis.cli.elasticity:elasticity",
@@ -92,6 +96,10 @@ COMMANDS = {
     ),
     "tail": LazyCommand(
         "australis.cli.tail:tail", "Print the tuples of a stream as they come, with their types."
+    ),
+    "undrain": LazyCommand(
+        "australis.cli.change:undrain",
+        "Let applications use NODE again; nothing moves back by itself.",
     ),
     "up": LazyCommand("australis.cli.cluster:up", "Start all nodes of a cluster on this machine."),
     "withdraw": LazyCommand(

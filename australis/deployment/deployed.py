@@ -13,7 +13,7 @@ be forgotten is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -102,6 +102,8 @@ class Deployment(msgspec.Struct, frozen=True, array_like=True):
     withdrawn: bool = False
     sinks: tuple[tuple[str, str], ...] = ()
     """The node of each sink."""
+    avoids: tuple[str, ...] = ()
+    """The nodes that are being drained: what of it runs there is to move."""
 
     @property
     def nodes(self) -> set[str]:
@@ -186,12 +188,15 @@ def begin(
     deployment: Deployment,
     fragment: str,
     *,
-    add: Iterable[str] = (),
+    add: Sequence[str] = (),
     drop: Iterable[str] = (),
     steward: str = "",
 ) -> Deployment:
     """Begin to add replicas of a fragment, to drop some, or both: those that are added join."""
     _refuse_other(deployment)
+    for node in add:
+        if node in deployment.avoids:
+            raise UserError(f"cannot run on '{node}', which is being drained", name=fragment)
     one = deployment.set_of(fragment)
     new, old = tuple(dict.fromkeys(add)), tuple(dict.fromkeys(drop))
     if not new and not old:
@@ -252,6 +257,30 @@ def take_over(deployment: Deployment, steward: str) -> Deployment:
     change = _pending(deployment)
     one = deployment.set_of(change.fragment)
     return _next(deployment, one, replace(change, steward=steward))
+
+
+def avoid(node: str) -> Edit:
+    """An edit by which an application is to have nothing on a node; what is there moves."""
+
+    def edit(deployment: Deployment) -> Deployment:
+        if node in deployment.avoids:
+            raise UserError("is being drained already", name=node)
+        avoids = tuple(sorted((*deployment.avoids, node)))
+        return replace(deployment, version=deployment.version + 1, avoids=avoids)
+
+    return edit
+
+
+def permit(node: str) -> Edit:
+    """An edit by which an application may run on a node again."""
+
+    def edit(deployment: Deployment) -> Deployment:
+        if node not in deployment.avoids:
+            raise UserError("is not being drained", name=node)
+        avoids = tuple(one for one in deployment.avoids if one != node)
+        return replace(deployment, version=deployment.version + 1, avoids=avoids)
+
+    return edit
 
 
 def withdraw(deployment: Deployment) -> Deployment:

@@ -27,6 +27,7 @@ REQUESTS: dict[str, tuple[Role, ...]] = {
     "snapshot": (Role.NODE,),
     "fault": (Role.OPERATOR,),
     "change": (Role.OPERATOR,),
+    "drain": (Role.OPERATOR,),
     "submit": (Role.OPERATOR,),
     "withdraw": (Role.OPERATOR,),
     "define": (Role.NODE,),

@@ -42,6 +42,15 @@ class Step:
     deployment: Deployment
 
 
+@dataclass(frozen=True)
+class Left:
+    """What is left on a node that is being drained."""
+
+    replicas: tuple[str, ...]
+    others: tuple[str, ...]
+    """Sources and sinks, which do not move."""
+
+
 class Changes:
     """The applications of one cluster and their changes, as an operator sees them."""
 
@@ -123,17 +132,22 @@ class Changes:
         below = os.path.relpath(folder, self._base)
         file = diagram.place.file if diagram.place is not None else f"{application}.yaml"
         others = self._deployments()
+        avoids = {node for one in others.values() for node in one.avoids}
         if application in others:
             raise UserError("runs already: withdraw it first", name=application)
         wanted = first_deployment(
             *(application, cluster, diagram),
-            replicas=replicas, on=on, places=places, others=others.values(),
+            replicas=replicas,
+            on=on or [node for node in self.nodes if node not in avoids],
+            places=places,
+            others=others.values(),
         )  # fmt: skip
         definition = Definition(
             application, text or dump(diagram), file, epoch_us, now_us, below, code,
             max_delay_us=max_delay_us,
         )  # fmt: skip
         definition.check()
+        wanted = msgspec.structs.replace(wanted, avoids=tuple(sorted(avoids)))
         node = self._first_that_answers([one.node for s in wanted.sets for one in s.members])
         decided = self._admin.ask(node, "submit", (definition, wanted), SUBMIT_TIMEOUT_S)
         return msgspec.structs.replace(wanted, version=decided["version"])
@@ -166,6 +180,38 @@ class Changes:
         """Whether no node that answers runs parts of an application any more."""
         answers = self._admin.ask_all(self.nodes, "status").values()
         return not any(a is not None and application in a["applications"] for a in answers)
+
+    # --- nodes --------------------------------------------------------------------------------
+
+    def drain(self, node: str, *, drained: bool = True) -> list[str]:
+        """Have all applications leave a node, or let them use it again; returns those that changed.
+
+        The cluster moves one replica after the other.
+        """
+        if node not in self.nodes:
+            raise unknown_name(node, self.nodes, "is not a node of this cluster", heading="nodes")
+        changed = []
+        for name, deployment in self._deployments().items():
+            if (node in deployment.avoids) is drained or deployment.withdrawn:
+                continue
+            asked = self._first_that_answers(self.nodes)
+            what = {"application": name, "node": node, "drained": drained}
+            self._admin.ask(asked, "drain", what, BEGIN_TIMEOUT_S)
+            changed.append(name)
+        if not changed:
+            said = "is being drained already" if drained else "is not being drained"
+            raise UserError(said, name=node)
+        return changed
+
+    def left_on(self, node: str) -> Left:
+        """What of all applications is on a node still."""
+        replicas, others = [], []
+        for name, one in self._deployments().items():
+            prefix = f"{name}." if name else ""
+            replicas += [f"{prefix}{fragment}" for fragment, _ in one.on(node)]
+            others += [f"source {prefix}{s}" for s, at in one.sources if at == node]
+            others += [f"sink {prefix}{s}" for s, at in one.sinks if at == node]
+        return Left(tuple(replicas), tuple(others))
 
     # --- changes of replica sets --------------------------------------------------------------
 
@@ -276,7 +322,8 @@ def to_have(
     members = deployment.set_of(fragment).members
     there = [m.node for m in members if m.role is not MemberRole.LEAVING]
     runs = {node: len(deployment.on(node)) for node in nodes}
-    free = sorted((n for n in nodes if n not in there), key=lambda n: (runs[n], nodes.index(n)))
+    may = [node for node in nodes if node not in deployment.avoids]
+    free = sorted((n for n in may if n not in there), key=lambda n: (runs[n], nodes.index(n)))
     if wanted > len(there) + len(free):
         most = len(there) + len(free)
         raise UserError(f"can have {most} replicas at most, one on each node", name=fragment)

@@ -38,7 +38,7 @@ def test_who_knows_the_token_may_do_everything(request_: str) -> None:
     [
         ("a", {*ANY, "snapshot", "define"}),
         ("all", {*ANY}),
-        ("operator", {*ANY, "fault", "change", "submit", "withdraw"}),
+        ("operator", {*ANY, "fault", "change", "drain", "submit", "withdraw"}),
         ("stranger", set()),
     ],
 )

@@ -10,8 +10,12 @@ import pytest
 from australis.deployment.deployed import (
     Deployment,
     MemberRole,
+    absent,
+    avoid,
     begin,
     finish,
+    permit,
+    submit,
     submitted,
     switch,
     take_over,
@@ -28,7 +32,9 @@ from australis.protocols.change.events import (
     FindProgress,
     Started,
     SubmitEdit,
+    SubmitWanted,
     TellChange,
+    WithdrawWanted,
 )
 from australis.protocols.change.messages import (
     Deployed,
@@ -268,3 +274,73 @@ def test_reports_are_of_fragments_that_are_known() -> None:
         Send("steward@a", Versions((), ("other",)))
     ]
     assert node.message("a", Progress("app", "other", "x@a", 1)) == []
+
+
+# --- draining -----------------------------------------------------------------------------------
+
+
+def drained(*nodes: str) -> Deployment:
+    deployment = app()
+    for node in nodes:
+        deployment = avoid(node)(deployment)
+    return deployment
+
+
+def test_the_first_node_that_may_have_it_moves_what_is_on_a_drained_one() -> None:
+    first, second = Node(drained("b"), "steward@a"), Node(drained("b"), "steward@c")
+    (edit,) = first.edits(first.look())
+    assert edit.edit is not None
+    change = edit.edit(drained("b")).change
+    assert change is not None
+    assert (change.add, change.drop, change.steward) == (("c",), ("b",), "steward@a")
+    assert not first.edits(first.look()), "the register answers first"
+    assert not second.edits(second.look())
+    assert second.edits(second.look(6_000_000)), "where nothing happens the next one steps in"
+
+
+def test_a_drained_replica_goes_to_the_node_that_runs_least_of_its_kind() -> None:
+    node = Node(drained("a"))
+    node.message("a", Deployed(submitted("other", "", {"x": ("c",)}, {})))
+    (edit,) = node.edits(node.look(6_000_000))
+    assert edit.edit is not None
+    change = edit.edit(drained("a")).change
+    assert change is not None
+    assert change.add == ("d",)
+
+
+def test_a_replica_without_another_place_stays_on_a_drained_node() -> None:
+    node = Node(drained("a", "c", "d"))
+    assert not node.edits(node.look(60_000_000))
+
+
+def test_nothing_is_added_on_a_drained_node() -> None:
+    with pytest.raises(UserError, match="which is being drained"):
+        begin(drained("c"), "near", add=["c"])
+    assert permit("c")(drained("c")).avoids == ()
+    for edit in (avoid("c"), permit("d")):
+        with pytest.raises(UserError, match="being drained"):
+            edit(drained("c"))
+
+
+# --- applications that come and go ----------------------------------------------------------------
+
+
+def test_an_application_is_submitted_and_withdrawn_and_all_are_told() -> None:
+    node = Node()
+    wanted = submitted("new", "d1", {"f": ("a",)}, {})
+    (edit,) = node.edits(node.event(SubmitWanted("t", wanted)))
+    assert edit.edit is not None
+    first = edit.edit(absent("new"))
+    assert first.version == 1
+    effects = node.event(EditDecided("user t", first))
+    assert {e.to for e in effects if isinstance(e, Send)} == {*STEWARDS} - {"steward@b"}
+    assert [e.outcome for e in effects if isinstance(e, TellChange)] == ["done"]
+    with pytest.raises(UserError, match="runs already"):
+        edit.edit(first)
+    (edit,) = node.edits(node.event(WithdrawWanted("u", "new")))
+    assert edit.edit is not None
+    gone = edit.edit(first)
+    assert gone.withdrawn
+    again = submit(wanted)(gone)
+    assert again.version == 3
+    assert again.set_of("f").members[0].incarnation == 1, "its machines have new names"

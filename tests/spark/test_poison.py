@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).parent
 FIRST = 1_767_312_000
 """The number of the first bucket: one second each."""
-ROWS, BUCKETS = 20, 8
+ROWS, BUCKETS = 20, 4
 DIAGRAM = """
 diagram: poisoned
 bucket: 1 s
@@ -150,15 +150,17 @@ def test_poison_is_left_out_alike_however_batches_are_cut(
             one.run(after, after + 1 if len(steps) > 1 else BUCKETS)
         logs.append(one.out())
         refused = one.rejected()
-        assert [line["row"]["v"] for line in refused] == [v for v in range(160) if v % 10 == 3]
+        assert [line["row"]["v"] for line in refused] == [
+            v for v in range(ROWS * BUCKETS) if v % 10 == 3
+        ]
         assert all(why in line["why"] and line["stream"] == "a" for line in refused)
-        assert one.lanes.rejected("out") == 16
+        assert one.lanes.rejected("out") == 8
         told = [e for e in one.events if e["event"] == "rows_rejected"]
-        assert sum(e["rows"] for e in told) == 16
+        assert sum(e["rows"] for e in told) == 8
         assert told[0]["operators"] == ["out"]
         one.lanes.close()
     assert logs[0] == logs[1]
-    assert sum(map(len, logs[0].values())) == sum(1 for v in range(160) if v % 10 != 3)
+    assert sum(map(len, logs[0].values())) == sum(1 for v in range(ROWS * BUCKETS) if v % 10 != 3)
 
 
 def test_poison_is_known_after_a_restart_and_on_tentative_lanes(

@@ -23,6 +23,8 @@ class ChangeOptions(msgspec.Struct, frozen=True):
     """A replica that is so close to the end of the longest log has caught up."""
     join_us: int = 60 * SECOND
     """A change whose replicas are not ready by then is cancelled."""
+    retry_us: int = 2 * SECOND
+    """The interval at which it tries again to empty a node that is being drained."""
     silent_us: int = 5 * SECOND
     """A steward that has not been heard of for so long is replaced."""
 
@@ -33,6 +35,8 @@ class Started(Event, frozen=True):
     deployments: tuple[Deployment, ...]
     nodes: tuple[str, ...]
     """The stewards of all nodes, itself among them."""
+    kinds: tuple[str, ...] = ()
+    """What kind of node each of them is, in the same order: a replica moves between two of a kind."""
 
 
 class ChangeWanted(Event, frozen=True):
@@ -57,6 +61,15 @@ class WithdrawWanted(Event, frozen=True):
 
     tag: str
     application: str
+
+
+class DrainWanted(Event, frozen=True):
+    """A user wants an application to leave a node, or to use it again."""
+
+    tag: str
+    application: str
+    node: str
+    drained: bool = True
 
 
 class CancelWanted(Event, frozen=True):

@@ -13,9 +13,12 @@ from australis.deployment.deployed import (
     Deployment,
     Edit,
     MemberRole,
+    ReplicaSet,
+    avoid,
     begin,
     cancel,
     finish,
+    permit,
     submit,
     switch,
     take_over,
@@ -36,6 +39,7 @@ from australis.protocols.change.events import (
     CancelWanted,
     ChangeOptions,
     ChangeWanted,
+    DrainWanted,
     EditDecided,
     EditFailed,
     FindProgress,
@@ -86,10 +90,21 @@ class StewardMachine:
         self._users: dict[str, str] = {}
         """The tags of users by application and number of their change."""
         self._edits = 0
+        self._kinds: dict[str, str] = {}
+        """What kind of node each steward is on."""
+        self._learned_us: dict[str, int] = {}
+        """When this node heard of the newest deployment of each application."""
+        self._tried_us: dict[str, int] = {}
+        """When this node last tried to move what is on a drained node, by application."""
         self._handlers: dict[type[Event], Callable[[Any, int], list[Effect]]] = {
             Started: self._started,
             ChangeWanted: self._wanted,
             CancelWanted: lambda event, now: self._of_user(event.tag, event.application, cancel),
+            DrainWanted: lambda event, now: self._of_user(
+                event.tag,
+                event.application,
+                avoid(event.node) if event.drained else permit(event.node),
+            ),
             SubmitWanted: lambda event, now: self._of_user(
                 event.tag, event.deployment.application, submit(event.deployment)
             ),
@@ -117,6 +132,7 @@ class StewardMachine:
 
     def _started(self, event: Started, now: int) -> list[Effect]:
         self._nodes = event.nodes
+        self._kinds = dict(zip(event.nodes, event.kinds, strict=False))
         effects: list[Effect] = []
         for deployment in event.deployments:
             effects += self._learn(deployment, now, tell=False)
@@ -129,6 +145,8 @@ class StewardMachine:
         effects: list[Effect] = [SetTimer(LOOK, now + self._options.look_us)]
         for application, watch in list(self._watches.items()):
             effects += self._look(self.deployments[application], watch, now)
+        for deployment in list(self.deployments.values()):
+            effects += self._empty(deployment, now)
         return effects
 
     # --- what users want ------------------------------------------------------------------------
@@ -162,6 +180,8 @@ class StewardMachine:
 
     def _failed(self, event: EditFailed, now: int) -> list[Effect]:
         who, _, tag = event.tag.partition(" ")
+        if who == "drain":  # somebody was first: what has been made of it is read
+            return [SubmitEdit(f"read {tag}", tag, None)]
         if who == "user":
             return [TellChange(tag, "unknown" if event.unknown else "refused", event.why)]
         for application, watch in self._watches.items():
@@ -204,6 +224,8 @@ class StewardMachine:
         if deployment.version <= (0 if before is None else before.version):
             return []
         self.deployments[name] = deployment
+        self._learned_us[name] = now
+        self._tried_us.pop(name, None)
         effects: list[Effect] = [Adopt(deployment)]
         change = deployment.change
         mine = change is not None and change.steward == self.name
@@ -276,6 +298,52 @@ class StewardMachine:
         place = self._nodes.index(self.name) + 1 if self.name in self._nodes else 1
         return self._options.join_us + place * self._options.silent_us
 
+    # --- draining ---------------------------------------------------------------------------------
+
+    def _empty(self, deployment: Deployment, now: int) -> list[Effect]:
+        """Begin to move a replica from a node that is being drained, one after the other.
+
+        The first node that may have the application does it; where nothing happens the next one
+        steps in.
+        """
+        if deployment.change is not None or not deployment.avoids:
+            return []
+        name = deployment.application
+        able = [one for one in self._nodes if _node_of(one) not in deployment.avoids]
+        turn = able.index(self.name) if self.name in able else len(able)
+        tried_us = self._tried_us.get(name, now - self._options.retry_us)
+        waits_us = self._learned_us[name] + turn * self._options.silent_us
+        if now < max(waits_us, tried_us + self._options.retry_us):
+            return []
+        for one in deployment.sets:
+            for member in one.members:
+                if member.node in deployment.avoids:
+                    target = self._target(deployment, one, member.node)
+                    if target is not None:
+                        self._tried_us[name] = now
+                        edit = self._moving(deployment.version, one.fragment, member.node, target)
+                        return [SubmitEdit(f"drain {name}", name, edit)]
+        return []
+
+    def _target(self, deployment: Deployment, one: ReplicaSet, leaves: str) -> str | None:
+        """The node that runs least, of those that can have a replica instead of another one."""
+        kind = self._kinds.get(steward_machine(leaves))
+        runs: dict[str, int] = {}
+        for steward in self._nodes:
+            node = _node_of(steward)
+            alike = self._kinds.get(steward) == kind
+            if alike and node not in deployment.avoids and one.on(node) is None:
+                runs[node] = sum(len(other.on(node)) for other in self.deployments.values())
+        return min(runs, key=lambda node: runs[node], default=None)
+
+    def _moving(self, version: int, fragment: str, source: str, target: str) -> Edit:
+        def edit(deployment: Deployment) -> Deployment:
+            if deployment.version != version:
+                raise UserError("has gone on meanwhile", name=deployment.application)
+            return begin(deployment, fragment, add=(target,), drop=(source,), steward=self.name)
+
+        return edit
+
     # --- progress ---------------------------------------------------------------------------------
 
     def _asked(self, sender: str, request: ProgressRequest, now: int) -> list[Effect]:
@@ -338,6 +406,10 @@ class StewardMachine:
         return bool(stay) and all(
             _needs_none_of(stream, stay, leave) for stream in _ends(stay + leave)
         )
+
+
+def _node_of(steward: str) -> str:
+    return steward.partition("@")[2]
 
 
 def _ends(reports: Iterable[Progress]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,6 +32,7 @@ from australis.node.ports import NodePort
 from australis.protocols.change.events import (
     ChangeOptions,
     ChangeWanted,
+    DrainWanted,
     FindProgress,
     SubmitWanted,
     TellChange,
@@ -66,6 +67,14 @@ class WantedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drop: tuple[str, ...] = ()
 
 
+class WantedDrain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an operator asks for: an application that leaves a node, or uses it again."""
+
+    application: str
+    node: str
+    drained: bool = True
+
+
 class _Memory(msgspec.Struct):
     """What a keeper's disk remembers."""
 
@@ -80,7 +89,7 @@ class Control:
     def __init__(
         self,
         node: str,
-        nodes: tuple[str, ...],
+        nodes: Mapping[str, str],
         keepers: tuple[str, ...],
         directory: Path,
         first: Deployment,
@@ -89,7 +98,8 @@ class Control:
         on_adopt: Callable[[Deployment], None],
         on_find: Callable[[FindProgress], None],
     ) -> None:
-        """The services of a node; `first` is the deployment of the cluster file."""
+        """The services of a node; `nodes` have the engine of each, and `first` is the deployment of
+        the cluster file."""
         self._node = node
         self._nodes = nodes
         self._keepers = keepers
@@ -133,8 +143,8 @@ class Control:
         """Open the services; returns the first event of each."""
         make_directory(self._directory)
         first: dict[str, Event] = {}
-        known = self._read_keepers("keepers")
-        if known.epoch:
+        kept = self._read_keepers("keepers")
+        if kept.epoch:
             self._has_keepers.set()
         if self._node in self._keepers:
             self._memory = memory = self._remembered()
@@ -148,7 +158,7 @@ class Control:
             *(node, self, self.steward, self._first_of),
         )
         machines.open(proposer)
-        first[self.proposer] = Started(incarnation, known)
+        first[self.proposer] = Started(incarnation, kept)
         steward = StewardHost(
             self.steward,
             StewardMachine(self.steward, ChangeOptions(), rng),
@@ -156,7 +166,9 @@ class Control:
         )
         machines.open(steward)
         stewards = tuple(map(steward_machine, self._nodes))
-        first[self.steward] = StewardStarted((self.known(), *self.applications()), stewards)
+        kinds = tuple(self._nodes.values())
+        known = self.known(), *self.applications()
+        first[self.steward] = StewardStarted(known, stewards, kinds)
         return first
 
     def start(self) -> None:
@@ -228,6 +240,10 @@ class Control:
     def submit(self, deployment: Deployment) -> dict[str, Any]:
         """Let an application run whose definition a majority of nodes has."""
         return self._decide(lambda tag: SubmitWanted(tag, deployment), deployment.application)
+
+    def drain(self, application: str, node: str, *, drained: bool) -> dict[str, Any]:
+        """Have an application leave a node, or use it again."""
+        return self._decide(lambda tag: DrainWanted(tag, application, node, drained), node)
 
     def withdraw(self, application: str) -> dict[str, Any]:
         """Stop an application for good."""

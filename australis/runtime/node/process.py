@@ -56,7 +56,7 @@ from australis.runtime.node.application import Application, NodeServices
 from australis.runtime.node.applications import DIRECTORY as APPLICATIONS
 from australis.runtime.node.applications import Applications, read_diagram
 from australis.runtime.node.clocks import WallWatch
-from australis.runtime.node.control import Control, WantedChange
+from australis.runtime.node.control import Control, WantedChange, WantedDrain
 from australis.runtime.node.directory import NodeDirectory
 from australis.runtime.node.driver import Driver, shifted_clock
 from australis.runtime.node.engine import LiveEngine
@@ -382,7 +382,7 @@ class Node:
     def _open_control(self, diagram: Diagram) -> Control:
         return Control(
             self.name,
-            tuple(self._cluster.nodes),
+            {name: place.engine for name, place in self._cluster.nodes.items()},
             self._cluster.keepers,
             self._directory / "control",
             from_cluster(diagram.name, self._cluster),
@@ -444,6 +444,9 @@ class Node:
             case "definition":
                 known = control.definition(msgspec.msgpack.decode(body, type=str))
                 return None if known is None else msgspec.to_builtins(known)
+            case "drain":
+                wanted_drain = msgspec.msgpack.decode(body, type=WantedDrain)
+                return self._drain(control, wanted_drain, caller)
             case "withdraw":
                 name = msgspec.msgpack.decode(body, type=str)
                 self._known_application(name)
@@ -459,6 +462,17 @@ class Node:
     def _tell_wanted(self, event: str, application: str, caller: str | None) -> None:
         by = caller or "the holder of the token"
         self.events.tell(event, kind=application, application=application, by=by)
+
+    def _drain(self, control: Control, wanted: WantedDrain, caller: str | None) -> dict[str, Any]:
+        """Have an application leave a node, or use it again."""
+        if wanted.node not in self._cluster.nodes:
+            sentence = "is not a node of this cluster"
+            raise unknown_name(wanted.node, self._cluster.nodes, sentence, heading="nodes")
+        event = "drain_wanted" if wanted.drained else "undrain_wanted"
+        by = caller or "the holder of the token"
+        application = wanted.application or self._home.deployment.application
+        self.events.tell(event, kind=wanted.node, application=application, by=by)
+        return control.drain(application, wanted.node, drained=wanted.drained)
 
     def _known_application(self, name: str) -> None:
         known = self._applications.status()

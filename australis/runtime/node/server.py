@@ -263,7 +263,7 @@ class NodeServer:
             case "change":
                 what = msgspec.msgpack.decode(body, type=dict[str, Any])
                 yield self._packed(self._answers.change(what, caller))
-            case "submit" | "withdraw" | "define" | "definition":
+            case "submit" | "withdraw" | "drain" | "define" | "definition":
                 yield self._packed(self._answers.about_applications(kind, body, caller))
             case _:
                 raise AssertionError(f"nobody may ask for '{kind}'")

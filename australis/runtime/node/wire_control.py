@@ -100,6 +100,7 @@ _deployment = strict(
     sources=many(tuple[Name, Name]),
     change=_change | None,
     sinks=many(tuple[Name, Name]),
+    avoids=many(Name),
 )
 _reader = strict(ReaderProgress)
 _output = strict(OutputProgress, readers=many(_reader))

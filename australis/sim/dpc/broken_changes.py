@@ -6,8 +6,11 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from australis.deployment import deployed
-from australis.deployment.deployed import Deployment, Edit, MemberRole
+from australis.deployment.deployed import Deployment, Edit, MemberRole, ReplicaSet
+from australis.kernel.errors import UserError
 from australis.kernel.machine import Effect
 from australis.protocols.change.events import ChangeWanted, EditDecided, SubmitEdit
 from australis.protocols.change.messages import OutputProgress, Progress
@@ -24,7 +27,6 @@ from australis.protocols.dpc.subscribers import Subscribers
 from australis.sim.dpc.dynamic import DynamicCluster
 from australis.sim.dpc.hosts import DpcHost, ReplicaHost
 from australis.sim.dpc.run import Scenario
-from australis.sim.dpc.store import LaneStore
 from australis.sim.harness.model import Variant
 
 Break = Callable[[Scenario], Scenario]
@@ -98,6 +100,30 @@ class DecidesAlone(StewardMachine):
         if edit is None:
             return super()._submit(deployment, watch, edit)
         return self._decided(EditDecided("", edit(deployment)), watch.since_us)
+
+
+class DrainsNothing(StewardMachine):
+    """Leaves replicas on nodes that are being drained."""
+
+    def _empty(self, deployment: Deployment, now: int) -> list[Effect]:
+        return []
+
+
+class DrainsOntoDrained(StewardMachine):
+    """Moves replicas without a look at what else is being drained."""
+
+    def _target(self, deployment: Deployment, one: ReplicaSet, leaves: str) -> str | None:
+        return super()._target(msgspec.structs.replace(deployment, avoids=()), one, leaves)
+
+    def _moving(self, version: int, fragment: str, source: str, target: str) -> Edit:
+        def edit(current: Deployment) -> Deployment:
+            if current.version != version:
+                raise UserError("has gone on meanwhile", name=current.application)
+            free = msgspec.structs.replace(current, avoids=())
+            moved = deployed.begin(free, fragment, add=(target,), drop=(source,), steward=self.name)
+            return msgspec.structs.replace(moved, avoids=current.avoids)
+
+        return edit
 
 
 class GivesUpWhatWasSwitched(StewardMachine):
@@ -227,20 +253,6 @@ class LeavesThemRunning(DynamicCluster):
             super()._tell(host, topology, deployment)
 
 
-class WithoutLog(LaneStore):
-    """Copies a state without the log that consumers may still need."""
-
-    def install(self, snapshot: Any, upto: int, ahead_us: int = 0) -> None:
-        super().install(snapshot, upto, ahead_us)
-        self.log.truncate(self.log.end)
-
-
-class CutsTheLog(ReplicaHost):
-    """Copies a state without the log that consumers may still need, and nobody waits for them."""
-
-    store_class = WithoutLog
-
-
 class CopiesNothing(ReplicaHost):
     """Joins with an empty state instead of a copy of another replica's."""
 
@@ -289,14 +301,12 @@ def _no_barrier(scenario: Scenario) -> Scenario:
     return replace(scenario, steward_class=SkipsTheBarrier, replica_class=AsksTooSoon)
 
 
-def _cut(scenario: Scenario) -> Scenario:
-    return replace(scenario, replica_host=CutsTheLog, steward_class=RemovesAtOnce)
-
-
 _LIST: list[tuple[str, type, Break, str]] = [
     ("no barrier", SkipsTheBarrier, _no_barrier, "kept"),
     ("removes at once", RemovesAtOnce, _steward(RemovesAtOnce), "removed"),
     ("trusts who is silent", TrustsWhoIsSilent, _steward(TrustsWhoIsSilent), "copies"),
+    ("drains nothing", DrainsNothing, _steward(DrainsNothing), "liveness"),
+    ("drains onto drained", DrainsOntoDrained, _steward(DrainsOntoDrained), "drained"),
     ("drops the last", DropsTheLast, _steward(DropsTheLast), "copies"),
     ("keeps it to itself", KeepsItToItself, _steward(KeepsItToItself), "liveness"),
     ("decides alone", DecidesAlone, _steward(DecidesAlone), "liveness"),
@@ -330,7 +340,6 @@ _LIST: list[tuple[str, type, Break, str]] = [
     ("ignores changes", IgnoresChanges, _replica(IgnoresChanges), "liveness"),
     ("closes who leaves", ClosesWhoLeaves, _cluster(ClosesWhoLeaves), "removed"),
     ("leaves them running", LeavesThemRunning, _cluster(LeavesThemRunning), "liveness"),
-    ("cuts the log", CutsTheLog, _cut, "kept"),
 ]
 CHANGE_VARIANTS: Mapping[str, Variant[Scenario]] = {
     name: Variant(name, str(kind.__doc__), apply, (caught_by,), range(60), "dynamic")

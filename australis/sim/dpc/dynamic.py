@@ -16,12 +16,14 @@ import msgspec
 
 from australis.deployment.deployed import Deployment, Edit, MemberRole
 from australis.kernel.durations import MILLISECOND, SECOND
+from australis.kernel.machine import Event
 from australis.kernel.rng import SeedTree
 from australis.node.progress import progress_of
 from australis.protocols.change.events import (
     Adopt,
     ChangeOptions,
     ChangeWanted,
+    DrainWanted,
     EditDecided,
     EditFailed,
     FindProgress,
@@ -83,6 +85,21 @@ class PlannedChange:
     def __str__(self) -> str:
         said = [f"add {node}" for node in self.add] + [f"drop {node}" for node in self.drop]
         return f"{self.at_us / 1e6:8.2f} s: {self.fragment}: {', '.join(said)}"
+
+
+@dataclass(frozen=True)
+class PlannedDrain:
+    """A node that a user drains, and permits again unless it stays so."""
+
+    at_us: int
+    node: str
+    until_us: int | None
+    asks: str = ""
+    """The node whose steward is asked."""
+
+    def __str__(self) -> str:
+        until = "" if self.until_us is None else f" until {self.until_us / 1e6:.2f} s"
+        return f"{self.at_us / 1e6:8.2f} s: drain {self.node}{until}"
 
 
 def topology_of(
@@ -178,9 +195,12 @@ class DynamicCluster:
         self.world: World = run.world
         self._plant = plant
         self._rng = chance.stream("late")
+        self.nodes = nodes
         self.stewards = tuple(f"steward@{node}" for node in nodes)
         self.newest = run.scenario.deployment
         self._tags: dict[str, PlannedChange] = {}
+        self._drains: dict[str, tuple[str, str, bool]] = {}
+        """Whom users ask to drain which node, or to permit it again."""
         self._open: set[str] = set()
         """The tags of the changes that users have begun and that have not ended."""
         self._begun: set[tuple[int, str]] = set()
@@ -220,6 +240,14 @@ class DynamicCluster:
             self._tags[f"{number}"] = planned
             self._open.add(f"{number}")
             self.world.at(planned.at_us, self._want, f"{number}")
+        for number, drain in enumerate(self.run.scenario.drains):
+            moments = {True: drain.at_us, False: drain.until_us}
+            for drained, at_us in moments.items():
+                if at_us is not None:
+                    tag = f"drain {number} {drained}"
+                    self._drains[tag] = drain.asks, drain.node, drained
+                    self._open.add(tag)
+                    self.world.at(at_us, self._want, tag)
 
     @property
     def busy(self) -> str:
@@ -227,8 +255,13 @@ class DynamicCluster:
         if self.newest.change is not None:
             return f"the change of {self.newest.change.fragment} has not ended"
         if self._open:
-            planned = self._tags[min(self._open)]
-            return f"the change of {planned.fragment} at {planned.at_us / 1e6:g} s has not ended"
+            tag = min(self._open)
+            return f"what was wanted has not ended: {self._tags.get(tag) or self._drains[tag]}"
+        for one in self.newest.sets:
+            free = [n for n in self.nodes if n not in self.newest.avoids and one.on(n) is None]
+            left = [m.node for m in one.members if m.node in self.newest.avoids]
+            if free and left:
+                return f"{one.fragment} has not left {left[0]}, which is drained"
         for host in self.world.hosts.values():
             if isinstance(host, DpcHost) and not host.gone and host.known < self.newest.version:
                 return f"{host.name} knows version {host.known}, not {self.newest.version}"
@@ -237,14 +270,20 @@ class DynamicCluster:
     # --- users ----------------------------------------------------------------------------------
 
     def _want(self, tag: str) -> None:
-        planned = self._tags[tag]
-        host = self.world.hosts[f"steward@{planned.asks}"]
+        wanted: Event
+        if tag in self._drains:
+            asks, node, drained = self._drains[tag]
+            wanted = DrainWanted(tag, self.newest.application, node, drained)
+        else:
+            planned = self._tags[tag]
+            asks = planned.asks
+            wanted = ChangeWanted(
+                tag, self.newest.application, planned.fragment, planned.add, planned.drop
+            )
+        host = self.world.hosts[f"steward@{asks}"]
         if host.machine is None or host.paused:
             self.world.at(self.world.now + AGAIN_US, self._want, tag)
             return
-        wanted = ChangeWanted(
-            tag, self.newest.application, planned.fragment, planned.add, planned.drop
-        )
         host.take(wanted)
 
     def told(self, effect: TellChange) -> None:

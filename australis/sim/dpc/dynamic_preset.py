@@ -11,7 +11,7 @@ from australis.deployment.deployed import Deployment, submitted
 from australis.kernel.durations import MILLISECOND, SECOND
 from australis.kernel.rng import SeedTree
 from australis.protocols.dpc.topology import Topology
-from australis.sim.dpc.dynamic import PlannedChange, PlannedFault, topology_of
+from australis.sim.dpc.dynamic import PlannedChange, PlannedDrain, PlannedFault, topology_of
 from australis.sim.dpc.run import Scenario
 from australis.sim.faults import Fault, Kind, draw_faults
 
@@ -49,7 +49,17 @@ def changing(
         deployment=deployment,
         nodes=NODES,
         changes=changes,
+        drains=tuple(_drains(chance.stream("drains"))),
     )
+
+
+def _drains(rng: Random) -> Iterator[PlannedDrain]:
+    """In some runs one or two nodes are drained, and most of them used again."""
+    for node in rng.sample(NODES, rng.choice((0, 0, 1, 1, 2))):
+        at_us = rng.randrange(5, 70) * SECOND
+        stays = rng.random() < 0.3
+        until_us = None if stays else at_us + rng.randrange(2, 60) * SECOND
+        yield PlannedDrain(at_us, node, until_us, rng.choice(NODES))
 
 
 def draw_node_faults(rng: Random) -> tuple[Fault, ...]:

@@ -43,7 +43,7 @@ from australis.sim.dpc.checkers.rows import EveryRowOnce
 from australis.sim.dpc.checkers.stable import StableAtClients
 from australis.sim.dpc.checkers.subscribed import Subscribed
 from australis.sim.dpc.checkers.tentative import TentativeContent
-from australis.sim.dpc.dynamic import DynamicCluster, PlannedChange
+from australis.sim.dpc.dynamic import DynamicCluster, PlannedChange, PlannedDrain
 from australis.sim.dpc.engine import DifferingEngine, SharedEngine
 from australis.sim.dpc.event_source import EventSources, EventTimeHost
 from australis.sim.dpc.hosts import ClientHost, Costs, ReplicaHost, SourceHost
@@ -118,6 +118,8 @@ class Scenario:
     change_options: ChangeOptions = field(default_factory=ChangeOptions)
     changes: tuple[PlannedChange, ...] = ()
     """The changes of the deployment, one after the other."""
+    drains: tuple[PlannedDrain, ...] = ()
+    """The nodes that are drained meanwhile."""
     masks_source_faults: bool = False
     """Whether faults of a source's two proxies are so far apart that clients see nothing of it."""
 
@@ -185,7 +187,9 @@ class Run:
         bounded = scenario.options.keep_log is not None
         self.wiped = {f.node for f in scenario.faults if f.kind in (Kind.WIPE, *Lie)} | let_go
         """The nodes that may need a snapshot."""
-        self.loss = LossTold(topology, scenario.faults, self.clients, bounded, let_go, self._has)
+        self.loss = LossTold(
+            topology, scenario.faults, self.clients, bounded, let_go, self._has, self._counts
+        )
         self.damage = DamageTold(topology, self.oracle, self._log)
         self.producers: dict[str, Producers] = {}
         self.members: dict[str, list[MemberHost]] = {}

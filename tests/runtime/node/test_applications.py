@@ -132,3 +132,26 @@ def test_what_cannot_be_submitted_is_refused_in_one_sentence(tmp_path: Path) -> 
         with pytest.raises(UserError, match="byte"):
             s.submit()
         assert s.changes.applications() == {}
+
+
+def test_a_node_is_drained_and_used_again(tmp_path: Path) -> None:
+    with SmallCluster(tmp_path) as c:
+        c.until(lambda: len(c.stable()) > 3)
+        s = Submitted(c, tmp_path)
+        s.submit(on=("b", "e1"))
+        assert set(s.changes.drain("b")) == {"", "sums"}
+        c.until(lambda: not s.changes.left_on("b").replicas, 60)
+        assert s.changes.left_on("b").others == ("source sums.flows", "sink sums.written")
+        with pytest.raises(UserError, match="is being drained already"):
+            s.changes.drain("b")
+        with pytest.raises(UserError, match="cannot run on 'b', which is being drained"):
+            list(s.changes.carry_out("counts", ("b",), ()))
+        assert c.tentative == 0, "nobody has noticed"
+        s.text = s.text.replace("diagram: sums", "diagram: more").replace("written:", "again:")
+        s.text = s.text.replace("sums.jsonl", "more.jsonl")
+        assert "b" not in s.submit(replicas=3).nodes
+        s.changes.drain("b", drained=False)
+        with pytest.raises(UserError, match="is not being drained"):
+            s.changes.drain("b", drained=False)
+        steps = list(s.changes.carry_out("counts", ("b",), ()))
+        assert steps[-1].phase == "done"

@@ -111,6 +111,26 @@ class NotWhileRead(Checker):
                 yield reader, one, name
 
 
+class NothingNewOnDrained(Checker):
+    """No replica joins on a node that is being drained."""
+
+    name = "drained"
+
+    def __init__(self, first: Deployment) -> None:
+        self._before = first
+
+    def decided(self, deployment: Deployment) -> None:
+        if deployment.version <= self._before.version:
+            return
+        before, self._before = self._before, deployment
+        known = {name for names in _machines(before) for name in names}
+        for one in deployment.sets:
+            for member in one.members:
+                new = member.machine(one.fragment) not in known
+                if new and member.node in deployment.avoids:
+                    self.fail(f"{one.fragment} joins on {member.node}, which is being drained")
+
+
 class NoOrphans(Checker):
     """In the end nothing runs that is in no deployment, and no log waits for it."""
 
@@ -150,4 +170,5 @@ def _machines(deployment: Deployment) -> Iterator[tuple[str, ...]]:
 def of_deployments(run: Run, first: Deployment) -> list[Checker]:
     """The checkers of a run whose deployment changes."""
     make: list[Callable[[Run], Checker]] = [AlwaysACopy, NotWhileRead, NoOrphans]
-    return [OneHistory(first), *(kind(run) for kind in make)]
+    about = [OneHistory(first), NothingNewOnDrained(first)]
+    return [*about, *(kind(run) for kind in make)]

@@ -43,15 +43,17 @@ class LossTold(Checker):
         bounded: bool,
         let_go: Collection[str] = (),
         has: Callable[[str, int], str] = lambda client, bucket: "",
+        counts: Callable[[str], bool] = lambda node: True,
     ) -> None:
         """A checker that expects skips for other reasons too where logs are `bounded`, and at
         clients for which no log waits, unless a replica that such a client hears `has` the next
-        bucket."""
+        bucket. Replicas that have left, and do not know it yet, do not count."""
         self._topology = topology
         self._clients = clients
         self._bounded = bounded
         self._let_go = let_go
         self._has = has
+        self._counts = counts
         faults = tuple(faults)
         self._behind = behind_losses(topology, faults)
         self._faults = faults
@@ -61,6 +63,8 @@ class LossTold(Checker):
         """How many times a replica began anew."""
 
     def skipped(self, node: str, effect: SkipAhead) -> None:
+        if not self._counts(node):
+            return
         self.begun += 1
         if not self._bounded and effect.output not in self._behind:
             self.fail(f"{node} begins {effect.output} anew though a replica had its state")

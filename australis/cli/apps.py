@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -116,12 +117,9 @@ def submit(
     if as_json:
         click.echo(json.dumps(said))
         return
-    runs = "; ".join(f"{s.fragment} on {', '.join(_nodes(s.members))}" for s in deployment.sets)
-    click.echo(f"{app} runs since {said['seconds']:.1f} s after it was submitted: {runs}")
-
-
-def _nodes(members: tuple[object, ...]) -> list[str]:
-    return [str(member.node) for member in members]  # type: ignore[attr-defined]
+    runs = (f"{s.fragment} on {', '.join(m.node for m in s.members)}" for s in deployment.sets)
+    seconds = time.monotonic() - began
+    click.echo(f"{app} runs, {seconds:.1f} s after it was submitted: {'; '.join(runs)}")
 
 
 def _place(text: str) -> tuple[str, tuple[str, ...]]:
@@ -132,9 +130,9 @@ def _place(text: str) -> tuple[str, tuple[str, ...]]:
     return part, listed
 
 
-def _until(done: object, otherwise: str) -> None:
+def _until(done: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + OPEN_TIMEOUT_S
-    while not done():  # type: ignore[operator]
+    while not done():
         if time.monotonic() > deadline:
             raise Stopped(f"{otherwise} after {OPEN_TIMEOUT_S:.0f} s: see `australis apps`")
         time.sleep(LOOK_S)
@@ -173,9 +171,9 @@ def apps(file: Path, identity: str | None, as_json: bool) -> None:
         click.echo("nothing runs: `australis submit` lets a diagram run")
 
 
-def _told(one: dict[str, object]) -> str:
+def _told(one: dict[str, Any]) -> str:
     change = one["change"]
-    return "" if change is None else f", {change['fragment']} is {change['phase']}"  # type: ignore[index]
+    return "" if change is None else f", {change['fragment']} is {change['phase']}"
 
 
 @click.command()

@@ -92,6 +92,7 @@ def test_an_application_is_submitted_read_moved_and_withdrawn(tmp_path: Path) ->
         before = c.stable_upto
         c.until(lambda: c.stable_upto > before + 3)
         assert c.tentative == 0, "the other application has not noticed"
+        s.text = s.text.replace("sums.jsonl", "again.jsonl")
         again = s.submit(on=("a", "b"), name="sums")
         assert again.version > made.version
 
@@ -138,7 +139,7 @@ def test_a_node_is_drained_and_used_again(tmp_path: Path) -> None:
     with SmallCluster(tmp_path) as c:
         c.until(lambda: len(c.stable()) > 3)
         s = Submitted(c, tmp_path)
-        s.submit(on=("b", "e1"))
+        s.submit(on=("b", "e1"), places={"flows": ("b",), "written": ("b",)})
         assert set(s.changes.drain("b")) == {"", "sums"}
         c.until(lambda: not s.changes.left_on("b").replicas, 60)
         assert s.changes.left_on("b").others == ("source sums.flows", "sink sums.written")

@@ -35,3 +35,8 @@ def of_batches(frame: DataFrame) -> DataFrame:
             yield part
 
     return frame.select("_stime", "k").mapInPandas(together, "_stime timestamp, k int")
+
+
+def broken(frame: DataFrame) -> DataFrame:
+    """Raises on every row."""
+    return frame.select("_stime", "k", F.raise_error(F.lit("broken")).cast("int").alias("h"))

@@ -190,13 +190,16 @@ def test_poison_is_known_after_a_restart_and_on_tentative_lanes(
     assert [len(whole[one.first + n]) for n in (1, 2, 3)] == [ROWS - 2] * 3
 
 
-def test_a_function_that_fails_on_no_row_alone_stops_its_lane(
-    spark: SparkSession, tmp_path: Path, lanes: list[Lane]
+@pytest.mark.parametrize(
+    ("function", "why"), [("of_batches", "several at once"), ("broken", "broken")]
+)
+def test_a_function_for_whose_failure_no_row_is_to_blame_stops_its_lane(
+    spark: SparkSession, tmp_path: Path, lanes: list[Lane], function: str, why: str
 ) -> None:
-    text = DIAGRAM.replace("FUNCTION", "of_batches")
+    text = DIAGRAM.replace("FUNCTION", function)
     one = Lane(spark, text, tmp_path / "state")
     lanes.append(one)
     one.open()
-    with pytest.raises(OperatorFailed, match="several at once"):
+    with pytest.raises(OperatorFailed, match=why):
         one.run(0, 2)
     assert not (tmp_path / "state" / "rejected" / "out.jsonl").exists()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -248,6 +249,11 @@ class Failed:
 
     def exception(self) -> Exception:
         return Exception(self._why)
+
+    @property
+    def _jsq(self) -> Any:
+        """Spark's own query, whose error has no kind here."""
+        return SimpleNamespace(exception=lambda: SimpleNamespace(get=lambda: None))
 
 
 def test_a_lane_goes_on_when_the_machine_was_too_busy(make: Callable[..., Lanes]) -> None:

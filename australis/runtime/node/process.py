@@ -351,6 +351,10 @@ class Node:
         """All logs of this node, by stream: those of sources first."""
         return self._home.logs
 
+    def find_log(self, machine: str, stream: str) -> SharedLog:
+        """The log of a stream that a machine of this node keeps."""
+        return self._home.find_log(machine, stream)
+
     def follow(
         self, stream: str, writer: SinkWriter, on_error: Callable[[BaseException], None]
     ) -> None:

@@ -17,6 +17,7 @@ from australis.sim.dpc.checkers.delay import BoundedDelay
 from australis.sim.dpc.checkers.deployments import (
     AlwaysACopy,
     NoOrphans,
+    NothingNewOnDrained,
     NotWhileRead,
     OneHistory,
 )
@@ -53,7 +54,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     *(BoundedDelay, ShortFailuresMasked, ForwardProgress, OneAtATime, DifferencesAnnounced),
     EntryTimesKnown,
     *(Precision, LossTold, BoundedLogs, DamageTold),
-    *(OneHistory, AlwaysACopy, NotWhileRead, NoOrphans),
+    *(OneHistory, NothingNewOnDrained, AlwaysACopy, NotWhileRead, NoOrphans),
 )
 
 

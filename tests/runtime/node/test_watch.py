@@ -88,7 +88,7 @@ def test_a_look_that_fails_does_not_end_a_node(
         raise RuntimeError("dictionary changed size during iteration")
 
     with small:
-        monkeypatch.setattr(small.nodes["a"]._waits, "look", lambda *about: fails())
+        monkeypatch.setattr(small.nodes["a"]._home._waits, "look", lambda *about: fails())
         until(failed.is_set)
         until(lambda: "while it looked" in events_of(small, "a"))
         assert not small.nodes["a"].errors

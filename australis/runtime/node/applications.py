@@ -24,12 +24,13 @@ from typing import Any
 
 import msgspec
 
+from australis.deployment.check import check_name
 from australis.deployment.cluster import Cluster
 from australis.deployment.definition import Definition, cluster_for
 from australis.deployment.deployed import Deployment
 from australis.diagram import diagram_file
 from australis.diagram.model import Diagram, Operator, Spark
-from australis.kernel.errors import Stopped
+from australis.kernel.errors import Stopped, UserError
 from australis.runtime.ending import side_by_side
 from australis.runtime.files import make_directory, write_private
 from australis.runtime.load import seen_from_above
@@ -37,6 +38,7 @@ from australis.runtime.node.application import Application, NodeServices
 from australis.runtime.node.driver import Driver
 from australis.runtime.node.events import ERROR, WARNING
 from australis.runtime.node.settings import Layout
+from australis.runtime.node.wire import short
 from australis.spark.functions import function_digests
 from australis.streams.schema import parse_schema
 
@@ -79,7 +81,8 @@ class Applications:
         self._max_connections = max_connections
         self._wanted: dict[str, Deployment] = {}
         """The newest deployment of each application."""
-        self._news: queue.Queue[str | None] = queue.Queue()
+        self._news: queue.Queue[tuple[str, BaseException | None]] = queue.Queue()
+        """The applications that are to be looked at, with the error of one that has failed."""
         self._failed: dict[str, _Failed] = {}
         self._opened_at: dict[str, float] = {}
         self._opened: set[str] = set()
@@ -93,12 +96,21 @@ class Applications:
         self._thread.start()
 
     def adopt(self, deployment: Deployment) -> None:
-        """Follow a newer deployment of an application."""
+        """Follow a newer deployment of an application.
+
+        Directories are called after it, so one whose name is none, which only a hostile node can
+        tell of, is refused.
+        """
         name = deployment.application
+        try:
+            check_name(name)
+        except UserError as error:
+            self._node.tell("refused", level=WARNING, kind="application", why=short(str(error)))
+            return
         known = self._wanted.get(name)
         if known is None or deployment.version > known.version:
             self._wanted[name] = deployment
-            self._news.put(name)
+            self._news.put((name, None))
 
     def status(self) -> dict[str, dict[str, Any]]:
         """What this node knows of each application that runs in the cluster."""
@@ -116,10 +128,6 @@ class Applications:
             found[name]["deployment"] = msgspec.to_builtins(deployment)
         return found
 
-    def known(self, name: str) -> Deployment | None:
-        """The newest deployment of an application."""
-        return self._wanted.get(name)
-
     def look(self) -> None:
         """Look at who waits for whom."""
         for one in list(self.running.values()):
@@ -129,17 +137,21 @@ class Applications:
 
     def _run(self) -> None:
         while not self._stopping:
-            name: str | None = None
             with suppress(queue.Empty):
-                name = self._news.get(timeout=POLL_S)
+                name, error = self._news.get(timeout=POLL_S)
+                if error is None:
+                    self._settle(name)
+                elif name in self.running:  # else another error has closed it already
+                    self._fails(name, error)
             now = time.monotonic()
             due = [n for n, f in self._failed.items() if f.due_s <= now and n not in self.running]
-            for one in dict.fromkeys([*([name] if name is not None else []), *due]):
-                if not self._stopping:
-                    self._settle(one)
+            for name in due:
+                self._settle(name)
 
     def _settle(self, name: str) -> None:
         """Make what runs here what is wanted."""
+        if self._stopping:
+            return
         deployment, running = self._wanted[name], self.running.get(name)
         try:
             old = running is not None and running.deployment.definition != deployment.definition
@@ -205,7 +217,7 @@ class Applications:
             write_private(mark, digest.encode())
 
     def _failed_later(self, name: str, error: BaseException) -> None:
-        threading.Thread(target=self._fails, args=(name, error), daemon=True).start()
+        self._news.put((name, error))
 
     def _fails(self, name: str, error: BaseException) -> None:
         """Close an application that failed, and have it opened again after a while."""

@@ -447,6 +447,8 @@ class Node:
                 return definition.digest
             case "definition":
                 known = control.definition(msgspec.msgpack.decode(body, type=str))
+                if known is not None and not self._network.rights.is_node(caller):
+                    known = replace(known, code={})  # clients need the diagram only
                 return None if known is None else msgspec.to_builtins(known)
             case "drain":
                 wanted_drain = msgspec.msgpack.decode(body, type=WantedDrain)

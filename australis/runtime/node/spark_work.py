@@ -126,10 +126,6 @@ class Query:
         """The last bucket of its output that is complete."""
         return self.buckets.closed_by(self.output.state.frontier_us)
 
-    def read(self, after: int, upto: int) -> pa.Table:
-        """The merged tuples of the buckets (after, upto], without those that are left out."""
-        return self.quarantine.without(self.union.merge(self.work.read(after, upto)))
-
     def took(self, upto: int) -> None:
         """Note that the query has read the buckets up to this one."""
         self.at = max(self.at, upto)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from runtime.node.small_cluster import SmallCluster
 
-from australis.deployment.deployed import Deployment
+from australis.deployment.deployed import Deployment, submitted, withdraw
 from australis.diagram import diagram_file
 from australis.kernel.errors import UserError
 from australis.runtime.admin import AdminClient
@@ -156,3 +156,16 @@ def test_a_node_is_drained_and_used_again(tmp_path: Path) -> None:
             s.changes.drain("b", drained=False)
         steps = list(s.changes.carry_out("counts", ("b",), ()))
         assert steps[-1].phase == "done"
+
+
+@pytest.mark.parametrize("name", ["..", "../up", "/etc", "a/b", "", ".hidden"])
+def test_no_application_is_called_after_another_directory(tmp_path: Path, name: str) -> None:
+    """A withdrawn application's directory is removed, and a hostile node chooses names."""
+    with SmallCluster(tmp_path) as c:
+        node = c.nodes["a"]
+        (tmp_path / "state" / "a" / "up").mkdir()
+        gone = withdraw(submitted(name, "d", {"f": ("a",)}, {}))
+        node._applications.adopt(gone)
+        c.until(lambda: "is not a name" in (tmp_path / "state/a/events.jsonl").read_text())
+        assert (tmp_path / "state" / "a" / "up").exists()
+        assert name not in node._applications._wanted
